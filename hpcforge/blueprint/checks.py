@@ -1,4 +1,4 @@
-"""What the parts of a blueprint say about each other: names, addresses, references. Pure.
+"""Checks across the sections of a blueprint: names, addresses, references. Pure.
 
 Each check yields findings, and has its row in `hpcforge.cluster.check_table`. A check that depends on a part that could
 not be typed says nothing: a cause is reported, its consequences are not.
@@ -368,7 +368,7 @@ def no_worker(loc: Loc, text: str) -> Finding:
 
 
 def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str, ...] | None]:
-    """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
+    """Return the nodes of each partition; None where they are wrong, or not known yet."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     partitions = slurm.partitions if slurm else {}
     return {name: declared.named(draft, (), partition.nodes, workers=True)[0] for name, partition in partitions.items()}

@@ -268,7 +268,7 @@ def odd_characters(text: str) -> str | None:
 
 
 def _excerpt(line: str, mark: Mark) -> Sequence[str]:
-    """The source line and a caret line below it; a long line is shown around the caret, a secret not at all."""
+    """Return the source line and a caret line below it; a long line is cut around the caret, a secret is not shown."""
     start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
     begin = max(0, start - _LOOK_BACK)  # of a line of megabytes only this part is read
     text = _mask(line[begin : start + _SHOWN_COLUMNS])[start - begin :]

@@ -136,7 +136,7 @@ def _checked(text: str, edit: Edit) -> str:
 
 
 def _applied(data: Any, edit: Edit) -> Any:
-    """What the file should say afterwards."""
+    """Return the data of the edited file."""
     parent, last = data, edit.loc[-1]
     for step in edit.loc[:-1]:
         if isinstance(edit, SetValue) and isinstance(parent, dict):
@@ -190,7 +190,7 @@ def _done(text: str, edit: Edit) -> str:
 
 
 def _chain(root: _Span, loc: Loc) -> list[_Span]:
-    """The collections that a location passes through, the root first."""
+    """Return the collections that a location passes through, the root first."""
     spans = [root]
     for step in loc[:-1]:
         spans.append(spans[-1].entries[step][1])
@@ -264,7 +264,7 @@ def _without(text: str, parent: _Span, step: str | int) -> str:
 
 
 def _like(text: str, old: _Span, value: Any, *, flow: bool) -> str:
-    """A new value in the quotes of the old one; a bare one stays bare where it can."""
+    """Write a new value in the quotes of the old one; a bare one stays bare where it can."""
     if old.kind == "scalar" and old.style == "'" and isinstance(value, str) and "'" not in value:
         return f"'{value}'"
     if old.kind == "scalar" and old.style == '"' and isinstance(value, str):

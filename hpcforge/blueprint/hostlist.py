@@ -94,7 +94,7 @@ def _shortest(ranges: list[str]) -> str:
 
 
 def _pattern(text: str) -> str:
-    """A name or a range with `%s` for each number: names fold, and are sorted, by this."""
+    """Return a name or a range with `%s` for each number: names fold, and are sorted, by this."""
     stem, bracket, _ = text.partition("[")
     return _NUMBERS.sub("%s", stem) + ("%s" if bracket else "")
 
@@ -217,6 +217,6 @@ def _expand_part(part: str) -> Iterator[str]:
 
 
 def _numbers(brackets: str) -> list[str]:
-    """What brackets stand for, as wide as their first number where that is padded."""
+    """Expand the numbers in brackets, as wide as the first one where that is padded."""
     items = [item.partition("-") for item in brackets.split(",")]
     return [f"{number:0{len(first)}}" for first, _, end in items for number in range(int(first), int(end or first) + 1)]

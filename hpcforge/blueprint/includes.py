@@ -52,7 +52,7 @@ def with_includes(document: Document, blueprint: Path) -> Included:
 
 
 def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> Mapping:
-    """The root of a file with what it includes; `chain` has the files that led to it, itself last."""
+    """Merge the root of a file with its includes; `chain` has the files that led to it, itself last."""
     root = document.root
     shared = Mapping(root.mark)
     for named in _named(root):
@@ -64,7 +64,7 @@ def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> M
 
 
 def _named(root: Mapping) -> Iterator[Scalar]:
-    """The paths as they are written; the schema tells what is wrong with anything else."""
+    """Yield the paths as they are written; the schema reports errors in anything else."""
     listed = root.entries.get(KEY)
     items = listed.items if isinstance(listed, Sequence) else [listed]
     yield from (item for item in items if isinstance(item, Scalar) and item.text)
@@ -116,7 +116,7 @@ def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _
 
 
 def _stamped(tree: Tree, source: SourceFile, reading: _Reading) -> Tree:
-    """The tree with the file in each mark. At most as deep as the reader goes."""
+    """Return the tree with the file in each mark. At most as deep as the reader goes."""
     reading.values += 1
     mark = replace(tree.mark, source=source)
     if isinstance(tree, Mapping):

@@ -1,4 +1,4 @@
-"""The inventory's schema: what there is. A lab writes one; a site keeps one; `--inventory` swaps it."""
+"""The inventory's schema: the machines. A lab writes one; a site keeps one; `--inventory` swaps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kinds of labs there are: what a blueprint may ask for, and what `hpcforge.lab.kinds` has a row of."""
+"""The kinds of labs that a blueprint may name; `hpcforge.lab.kinds` has a row for each."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) 
 
 
 def dropped(inventory: Inventory | None, new: Newcomers) -> list[Loc]:
-    """What goes of the old machine's entry in the inventory, since it is not the new one's and `new` has no other.
+    """Return the entries of the old machine to remove from the inventory, if `new` does not replace them.
 
     Addresses stay, that of the management controller too: they belong to the name.
     """
@@ -208,13 +208,13 @@ def spelled(names: Sequence[str]) -> str:
 
 
 def _key(names: Sequence[str], old: str) -> str:
-    """The key of a group that had another. One node keeps the brackets: `w` names the group w[01], but none of w01."""
+    """Return the new key of a renamed group. One node keeps brackets: `w` names the group w[01], but none of w01."""
     key = spelled(names)
     return re.sub(r"(?<![0-9])([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 
 
 def _follows(name: str, other: str) -> bool:
-    """True if both fit into one pair of brackets in this order: a higher last number, and padded alike."""
+    """Return True if both fit into one pair of brackets in this order: a higher last number, and padded alike."""
     first, second = (re.fullmatch(r"(.*[^0-9]|)([0-9]+)", text) for text in (name, other))
     if first is None or second is None or first[1] != second[1] or int(second[2]) <= int(first[2]):
         return False
@@ -269,12 +269,12 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
 
 
 def _grown(text: str, members: Sequence[str], new: Sequence[str]) -> str:
-    """The node set with new nodes where it names all of their group."""
+    """Add new nodes to a node set where it names all of their group."""
     return node_sets.rewritten(text, lambda _, named: (*named, *new) if set(members) <= set(named) else named, spelled)
 
 
 def _shrunk(text: str, gone: Collection[str]) -> str:
-    """The node set less nodes; one that would be left empty is refused with its place when the result is read."""
+    """Remove nodes from a node set; an empty result is refused with its place when it is read."""
     return node_sets.rewritten(text, lambda _, named: tuple(name for name in named if name not in gone), spelled)
 
 
@@ -321,7 +321,7 @@ def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> No
 
 
 def node_set_names(blueprint: Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
-    """What may be named in a blueprint whose nodes are right."""
+    """Return the names for node sets in a blueprint whose nodes are right."""
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
     return set_names(blueprint.nodes, group_of, racks_of(blueprint.site), pinned)

@@ -1,4 +1,4 @@
-"""Node sets: what names nodes wherever several can be meant, in a blueprint and in `--limit`. Pure.
+"""Node sets: the syntax that names several nodes, in a blueprint and in `--limit`. Pure.
 
 Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
 A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before
@@ -45,7 +45,7 @@ class KnownNames:
     )  # "rack" -> its name -> nodes
 
     def within(self, some: Iterable[str]) -> KnownNames:
-        """The same words, each for those of its nodes that are among some, as where only workers can be meant."""
+        """Limit each word to those of its nodes that are among some, for sets that may name only workers."""
         those = frozenset(some)
         words = {
             kind: {word: _among(names, those) for word, names in each.items()} for kind, each in self.words.items()
@@ -83,7 +83,7 @@ def with_words(known: KnownNames, **words: Mapping[str, tuple[str, ...] | None])
 
 
 def expand(text: str, known: KnownNames) -> tuple[str, ...] | None:
-    """The nodes in the order in which they are named, each once; None where a word's nodes are not known yet.
+    """Return the nodes in the order in which they are named, each once; None where a word's nodes are not known yet.
 
     Raises:
         NodeSetError: it is no node set, or names what there is not.
@@ -129,9 +129,9 @@ def check(text: str) -> str:
 
 
 def rewritten(text: str, change: Callable[[bool, tuple[str, ...]], tuple[str, ...]], spell: Spell) -> str:
-    """The set with the names of each term changed; `change` is told whether they are taken away, too.
+    """Change the names of each term of a set; `change` also gets whether the term is subtracted.
 
-    A term that is left without names goes; a set of which nothing would be left, or nothing to take from, stays.
+    A term without names is dropped; a set stays unchanged if nothing, or no first term, would remain.
     """
     parts: list[tuple[str, str]] = []
     for less, names, term in _spelled_terms(text):
@@ -150,7 +150,7 @@ def _terms(text: str) -> Iterator[tuple[bool, tuple[str, ...]]]:
 
 
 def _spelled_terms(text: str) -> Iterator[tuple[bool, tuple[str, ...], str]]:
-    """The terms, each with its text, too."""
+    """Yield the terms, each with its text."""
     start, less = 0, False
     for found in (*_OPERATOR_OR_BRACKETS.finditer(text), None):
         if found is not None and found[0].startswith("["):

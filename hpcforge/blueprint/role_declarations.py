@@ -1,4 +1,4 @@
-"""What roles declare of what a blueprint may say: `services` and `vars` of each role.yaml, read without the rest."""
+"""Declarations of roles for the blueprint: `services` and `vars` of each role.yaml, read without the rest."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class RoleDeclarations:
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
-    """What the roles of these folders declare. Raises `DeclarationError`."""
+    """Read the declarations of the roles in these folders. Raise `DeclarationError`."""
     offers: dict[str, Offer] = {}
     said = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
     for folder, declaration in said.items():
@@ -156,7 +156,7 @@ def _new_name(detail: ErrorDetails) -> str:
 
 
 def _yaml(text: str, path: Path) -> Any:
-    """What a role.yaml says, every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
+    """Read a role.yaml with every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
     document = read_bytes(text.encode(), str(path))
     errors = [entry for entry in document.diagnostics if entry.severity == "error"]
     if errors:

@@ -1,4 +1,4 @@
-"""The blueprint's schema: what may be written, typed and described. Sections of later versions are unknown keys.
+"""The blueprint's schema: its keys, typed and described. Sections of later versions are unknown keys.
 
 These types hold what one value can say for itself. What values say together (references, addresses, numbers against
 hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster.model.Cluster`.
@@ -137,7 +137,7 @@ class Blueprint(Section):
 
 
 def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
-    """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
+    """Return the model of a blueprint with the services and variables of roles, and the smoke tests with a folder."""
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
     elsewhere = {key: f"write it under `{place}`" for key, place in variables_of(declared.variables).items()}

@@ -1,4 +1,4 @@
-"""What the schema expects at a location of a file, and how to write there what was written as something else. Pure."""
+"""Hints from the schema for a location of a file: the expected type, and how to write a misplaced value there. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _as_list(value: Any) -> str | None:
 
 
 def _required(model: type[BaseModel], value: Any) -> str:
-    """The keys that a mapping must have; what was written is the value of the first."""
+    """Return the required keys of a mapping; the written value belongs to the first."""
     keys = [key for key, name in aliases(model).items() if model.model_fields[name].is_required()]
     keys = keys or list(aliases(model))[:1]
     fits = (
@@ -128,7 +128,7 @@ def aliases(model: type[BaseModel]) -> dict[str, str]:
 
 
 def description(model: type[BaseModel], loc: Loc) -> str | None:
-    """What the schema says of the key at a location."""
+    """Return the schema's description of the key at a location."""
     field = _field_at(model, loc)
     return field.description if field else None
 
@@ -163,7 +163,7 @@ def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
-    """The model at a location, None if it is none."""
+    """Return the model at a location, None if it is not one."""
     bare = _bare(_annotation_at(model, loc))
     return bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None
 

@@ -1,4 +1,4 @@
-"""What every mapping of a blueprint, an inventory and the hardware catalog is made of."""
+"""The base of every mapping of a blueprint, an inventory and the hardware catalog."""
 
 from __future__ import annotations
 

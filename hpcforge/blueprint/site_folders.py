@@ -1,4 +1,4 @@
-"""The folders that a blueprint names for what a site adds of its own: roles, smoke tests, each beside the shipped ones.
+"""The folders of a blueprint for a site's own roles and smoke tests, each beside the shipped ones.
 
 They are read before the rest of the blueprint, since what that may say follows from what is in them.
 """
@@ -44,7 +44,7 @@ class OwnFolders:
 
 
 def own_folders(document: Document, addition: Addition, blueprint_folder: Path, shipped: Path) -> OwnFolders:
-    """The folders that a blueprint names, relative to its own. One in which something is wrong is left out."""
+    """Return the folders that a blueprint names, relative to its own. One with an error is left out."""
     folders, there, findings = [shipped], [shipped], []
     for index, named in _named(document, addition):
         folder = blueprint_folder / named
@@ -58,7 +58,7 @@ def own_folders(document: Document, addition: Addition, blueprint_folder: Path, 
 
 
 def _in(folder: Path, addition: Addition) -> tuple[str, ...]:
-    """The names of what is in a folder; none if it cannot be read."""
+    """Return the names in a folder; none if it cannot be read."""
     return tuple(path.name for path in having(folder, addition.file))
 
 
@@ -70,7 +70,7 @@ def _unread(document: Document, addition: Addition) -> Document:
 
 
 def _without(tree: Mapping, loc: Loc) -> Mapping:
-    """The same with what is at a location marked as not read, if it is there."""
+    """Return the tree with the value at a location marked as not read, if it is there."""
     key, rest = str(loc[0]), loc[1:]
     entry = tree.entries.get(key)
     if entry is None or (rest and not isinstance(entry, Mapping)):
@@ -80,7 +80,7 @@ def _without(tree: Mapping, loc: Loc) -> Mapping:
 
 
 def _named(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
-    """What can be a path; of the rest the schema says what is wrong with it."""
+    """Yield the values that can be a path; the schema reports errors in all others."""
     listed = find(document.root, addition.key)
     for index, item in enumerate(listed.items if isinstance(listed, Items) else ()):
         if isinstance(item, Scalar) and item.text and re.fullmatch(FILE_PATH.pattern, item.text):

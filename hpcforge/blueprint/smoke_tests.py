@@ -365,7 +365,7 @@ SMOKE_TESTS = Addition(
 
 
 def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
-    """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
+    """Load the smoke tests of folders that have a `test.yaml`, by name. Raise InvalidInput with all errors."""
     found, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
         draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
@@ -399,7 +399,7 @@ def imported(folder: Path, name: str) -> Path:
 
 
 def _of_folder(folder: Path) -> Iterator[Diagnostic]:
-    """What is wrong beside what the file says."""
+    """Report the errors of a folder beside those of its file."""
     name, source = folder.name, SourceFile(str(folder / SMOKE_TESTS.file))
     if not _is_name(name):
         why = f"{quote(name)} cannot be a test's name"
@@ -411,7 +411,7 @@ def _of_folder(folder: Path) -> Iterator[Diagnostic]:
 
 
 def _findings(draft: Draft) -> Iterator[Finding]:
-    """What the values of a file say wrongly together."""
+    """Report values of a file that contradict each other."""
     yield from _options(draft)
     yield from _launches(draft)
     if draft.intact("transport") and draft.intact("launcher") and draft.intact("launches"):
@@ -444,7 +444,7 @@ def _options(draft: Draft) -> Iterator[Finding]:
 
 
 def _launches(draft: Draft) -> Iterator[Finding]:
-    """What is wrong with launches, and with needs that follow from them."""
+    """Report errors of launches, and of needs that follow from them."""
     launches: Mapping[str, LaunchSection] = draft.sections["launches"] or {}
     needs: TestNeedsSection = draft.sections["needs"]
     launcher = draft.sections["launcher"] if draft.intact("launcher") else None
@@ -469,7 +469,7 @@ def _launches(draft: Draft) -> Iterator[Finding]:
 
 
 def option_text(value: Any) -> str:
-    """An option's value as its program is told."""
+    """Return an option's value as text for its program."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(map(option_text, value)) if isinstance(value, tuple) else str(value)
@@ -536,5 +536,5 @@ def _derived(
 
 
 def bounds(line: ThresholdSection) -> dict[Bound, float]:
-    """The lines that are given, by kind."""
+    """Return the given limits, by kind."""
     return {bound: value for bound in BOUNDS if (value := getattr(line, bound)) is not None}

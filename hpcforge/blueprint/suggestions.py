@@ -1,4 +1,4 @@
-"""What a value that cannot be was probably meant to be, for the hint beside it. Pure.
+"""Corrections of invalid values, for the hint beside each. Pure.
 
 A guess is text that the person may copy; where there is none, hints have an example instead.
 """
@@ -27,7 +27,7 @@ _UNIT_NAMES = {1: "seconds", 60: "minutes", 3_600: "hours", 86_400: "days"}
 
 
 def name(text: str) -> str:
-    """A name in lower case, with hyphens, and without what ends a line elsewhere."""
+    """Return a name in lower case, with hyphens, and without stray characters around it."""
     return re.sub("[ _]+", "-", plainer(text)).lower()
 
 
@@ -37,12 +37,12 @@ def joined(text: str) -> str:
 
 
 def plainer(text: str) -> str:
-    """A text without what surrounds it by mistake."""
+    """Remove characters that surround a text by mistake."""
     return text.strip(" ,;")
 
 
 def counted(text: str) -> str | None:
-    """A count and what it counts: `8x400G`, `8 * 400G` and `400G` are 8 x, 8 x and 1 x 400G."""
+    """Return a count with its unit: `8x400G`, `8 * 400G` and `400G` are 8 x, 8 x and 1 x 400G."""
     found = re.fullmatch("(?:([1-9][0-9]{0,3}) ?[x*X] ?)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})", plainer(text))
     return f"{found[1] or 1} x {found[2]}" if found else None
 
@@ -58,18 +58,18 @@ def url(text: str) -> str | None:
 
 
 def mac(text: str) -> str:
-    """A MAC address, however it is grouped: `3C-EC-EF-12-34-56`, `3cec.ef12.3456`."""
+    """Return a MAC address, however it is grouped: `3C-EC-EF-12-34-56`, `3cec.ef12.3456`."""
     digits = re.sub("[-:. ]", "", plainer(text)).lower()
     return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
 
 
 def guid(text: str) -> str:
-    """A GUID, however it is grouped."""
+    """Return a GUID, however it is grouped."""
     return "0x" + re.sub("[-:. ]", "", plainer(text)).lower().removeprefix("0x")
 
 
 def camel_case(text: str) -> str | None:
-    """A key as slurm.conf spells it: `tree_width` is TreeWidth; nothing for one that may be of several words."""
+    """Return a key as slurm.conf spells it: `tree_width` is TreeWidth; nothing for one that may be of several words."""
     if not re.search("[_ -]", plainer(text)):
         return None
     return "".join(part[:1].upper() + part[1:] for part in re.split("[_ -]", plainer(text)))
@@ -105,7 +105,7 @@ def pairs(text: str) -> str | None:
 
 
 def number(text: str) -> str | None:
-    """A decimal number with a point; a part in percent as a fraction."""
+    """Return a decimal number with a point; a part in percent as a fraction."""
     text = plainer(text)
     if found := re.fullmatch("([0-9]{1,12}),([0-9]{1,2})", text):
         return f"{found[1]}.{found[2]}"
@@ -117,7 +117,7 @@ def number(text: str) -> str | None:
 
 
 def address(text: str, example: str = "10.20.0.11") -> str:
-    """The hint for what is not an IPv4 address, or no list of them."""
+    """Return the hint for a value that is not an IPv4 address, or not a list of them."""
     plain = plainer(text)
     if ":" in plain:
         return f"IPv4 only, for example {example}"
@@ -130,7 +130,7 @@ def address(text: str, example: str = "10.20.0.11") -> str:
 
 
 def subnet(text: str) -> str:
-    """The hint for what is no IPv4 subnet with a prefix."""
+    """Return the hint for a value that is not an IPv4 subnet with a prefix."""
     try:
         network = ipaddress.IPv4Network(plainer(text), strict=False)
     except ValueError:
@@ -141,7 +141,7 @@ def subnet(text: str) -> str:
 
 
 def duration(text: str) -> str | None:
-    """A time with one of the units s, min and h; without a unit it is taken for seconds."""
+    """Return a time with one of the units s, min and h; without a unit it is read as seconds."""
     seconds = _seconds(plainer(text), "s")
     if not seconds:
         return None
@@ -151,7 +151,7 @@ def duration(text: str) -> str | None:
 
 
 def time_limit(text: str) -> str | None:
-    """A time as Slurm writes it; without a unit it is minutes, as Slurm takes it."""
+    """Return a time in Slurm's form; without a unit it is minutes, as in Slurm."""
     if plainer(text).lower() in ("unlimited", "infinite", "none", "inf"):
         return "infinite"
     seconds = _seconds(plainer(text), "min")

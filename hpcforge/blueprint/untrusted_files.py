@@ -31,7 +31,7 @@ class OutsideError(ValueError):
 
 
 def read_inside(folder: Path, name: str, most: int = MAX_TEXT) -> bytes:
-    """The content of a file in a folder.
+    """Read a file in a folder.
 
     Raises:
         OutsideError: it is not a regular file of at most `most` bytes in that folder.
@@ -77,7 +77,7 @@ def is_inside(folder: Path, name: str) -> bool:
 
 
 def having(folder: Path, file: str) -> list[Path]:
-    """The folders in a folder that have a certain file, by name; none where it cannot be read."""
+    """Return the folders in a folder that have a certain file, by name; none where it cannot be read."""
     try:
         there = sorted(folder.iterdir())
     except OSError:
@@ -86,7 +86,7 @@ def having(folder: Path, file: str) -> list[Path]:
 
 
 def files_inside(folder: Path) -> Iterator[str]:
-    """The names of all files in a folder and below, in order, but those that Python compiled.
+    """Yield the names of all files in a folder and below, in order, but those that Python compiled.
 
     Raises:
         OutsideError: something there is neither a regular file nor a folder, or there is too much.
@@ -127,7 +127,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(folder: Path, parents: list[str]) -> Iterator[int]:
-    """A handle of a folder in a folder, every step from the one before."""
+    """Open a folder in a folder, every step from the one before."""
     handle = _step(os.fspath(folder), None)
     try:
         for part in parents:

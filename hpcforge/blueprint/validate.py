@@ -1,4 +1,4 @@
-"""From a tree of text to typed sections, with every error placed.
+"""Validate a tree of text: typed sections, with every error placed.
 
 Where some of a file is wrong, the rest is still typed: what is wrong is taken out, smallest part first, and remembered
 as *broken*. Checks that compare parts of a file run on what is left and say nothing that a broken part may have caused.
@@ -85,7 +85,7 @@ class Draft:
         return not any(wrong[:-1] == loc for wrong in self.broken)
 
     def keys(self, *loc: str) -> tuple[str, ...]:
-        """The keys of a mapping as written, whether or not their values are right."""
+        """Return the keys of a mapping as written, whether or not their values are right."""
         tree = find(self.document.root, loc)
         return tuple(tree.entries) if isinstance(tree, Mapping) else ()
 
@@ -172,7 +172,7 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _adapter(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """The validators of one field: to make them takes longer than to use them."""
+    """Return the validators of one field: to make them takes longer than to use them."""
     return TypeAdapter(cast("Any", model.model_fields[name].annotation))
 
 

@@ -75,7 +75,7 @@ _LAST_PORT = 65535
 
 
 def _ports(text: str) -> str:
-    """A port, or a range FIRST-LAST of ports."""
+    """Check a port, or a range FIRST-LAST of ports."""
     found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 0 < first <= last <= _LAST_PORT:
@@ -162,5 +162,5 @@ TYPES: Mapping[TypeName, ValueType] = {
 
 
 def list_of(written: Any) -> Any:
-    """The annotation of a list of such values."""
+    """Return the annotation of a list of such values."""
     return GenericAlias(tuple, (written, ...))

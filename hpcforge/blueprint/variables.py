@@ -1,4 +1,4 @@
-"""What a blueprint may choose: `vars:` in a role.yaml, `options:` in a test.yaml, and the sections that follow."""
+"""Choices of a blueprint: `vars:` in a role.yaml, `options:` in a test.yaml, and the sections that follow."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Variable(BaseModel):
         return _ADAPTERS[shape]
 
     def typed(self, value: object) -> Any:
-        """A value as a blueprint would give it, typed. Raises ValueError with what is wrong with it."""
+        """Return a value of a blueprint, typed. Raise ValueError with the error in it."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
@@ -123,7 +123,7 @@ class Variable(BaseModel):
             raise ValueError("; ".join(filter(None, (*said, *hints)))) from error
 
     def given(self, value: Any) -> Any:
-        """What templates and code get of a typed value."""
+        """Return a typed value for templates and code."""
         if self._of is None:
             return value
         each = TYPES[self._of].given
@@ -162,7 +162,7 @@ class Roles(Section):
         return {role: given for role, given in values.items() if given}
 
     def said(self) -> set[str]:
-        """The roles of which the blueprint chooses anything."""
+        """Return the roles with any setting in the blueprint."""
         return {name for field, name in _roles(type(self)) if field in self.model_fields_set}
 
     def unmet(self) -> Iterator[tuple[str, str, str, Variable]]:
@@ -198,7 +198,7 @@ def _roles(model: type[Roles]) -> Iterator[tuple[str, str]]:
 
 
 def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterable[str]) -> type[Roles]:
-    """The section of a blueprint that follows from roles' variables; `others` are the roles that have none."""
+    """Return the section of a blueprint for roles' variables; `others` are the roles that have none."""
     fields: dict[str, Any] = {}
     for role, declared in variables.items():
         model = chosen_model(role, declared)
@@ -210,7 +210,7 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
 
 
 def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
-    """The section of a blueprint that follows from what one role, or one smoke test, declares."""
+    """Return the section of a blueprint for the variables that one role, or one smoke test, declares."""
     fields: dict[str, Any] = {}
     for name, variable in declared.items():
         description = (
@@ -225,5 +225,5 @@ def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
 
 
 def _field(name: str) -> str:
-    """The field of a key: `copy` alone, and others, would hide what every section has."""
+    """Return the field of a key: `copy` alone, and others, would hide attributes of every section."""
     return f"of_{name}"

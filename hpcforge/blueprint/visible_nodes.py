@@ -1,4 +1,4 @@
-"""Which nodes a blueprint names, as far as that can be seen past its mistakes. Pure."""
+"""The nodes that a blueprint names, as far as its errors allow. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def set_names(
     racks: Iterable[str],
     pinned: Mapping[str, Place] = _NO_PINS,
 ) -> node_sets.KnownNames:
-    """What may be named, of nodes by their group's key. Of racks the nodes are known if all were given a place."""
+    """Return the names for nodes, by their group's key. The nodes of racks are known if all have a place."""
     members: dict[str, list[str]] = {}
     for name, key in group_of.items():
         members.setdefault(key, []).append(name)
@@ -45,7 +45,6 @@ def set_names(
 
 
 def racks_of(site: SiteSection | None) -> tuple[str, ...]:
-    """The names of racks."""
     return tuple(name for key in (site.racks if site else ()) for name in hostlist.expand(key))
 
 
@@ -103,7 +102,7 @@ class NamedNodes:
         return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
 
     def known(self, draft: Draft) -> node_sets.KnownNames:
-        """What node sets may name."""
+        """Return the names that node sets may use."""
         if self._known is None:
             site: SiteSection | None = draft.sections["site"]
             self._known = set_names(self.groups, self.group_of, racks_of(site))
@@ -112,7 +111,7 @@ class NamedNodes:
     def named(
         self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
     ) -> tuple[tuple[str, ...] | None, list[Finding]]:
-        """The nodes of a set, None where they are not known, and what is wrong with it."""
+        """Return the nodes of a set, None where they are not known, and the errors of the set."""
         words = self.workers_known(draft) if workers else self.known(draft)
         try:
             names = node_sets.expand(text, words)
@@ -122,16 +121,16 @@ class NamedNodes:
         return names if self.names_known else None, []
 
     def workers_known(self, draft: Draft) -> node_sets.KnownNames:
-        """What node sets may name where only workers can be meant."""
+        """Return the names that node sets of workers may use."""
         if self._workers_known is None:
             self._workers_known = self.known(draft).within(self.with_function("worker"))
         return self._workers_known
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """The names that no node has; none as long as not all names are known."""
+        """Return the names that no node has; none as long as not all names are known."""
         return [name for name in names if name not in self.group_of] if self.names_known else []
 
     def without_function(self, names: Iterable[str], function: str) -> list[str]:
-        """The known nodes among names that are known to lack a function."""
+        """Return the known nodes among names that are known to lack a function."""
         known = [name for name in names if name in self.group_of]
         return [name for name in known if function not in (self.functions(name) or (function,))]

@@ -1,4 +1,4 @@
-"""What a YAML parser refused, and the lines around it as people read them. Pure."""
+"""A YAML parser's refusal, and the lines around it. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Refusal:
     begun: tuple[int, int] | None  # where it began what it was reading
 
     def text(self, line: int) -> str:
-        """A line as far as it is looked at, "" where there is none."""
+        """Return a line, cut to the length that checks read, "" where there is none."""
         return self.lines[line][:_LONGEST] if 0 <= line < len(self.lines) else ""
 
     @property
@@ -71,12 +71,12 @@ class Refusal:
         return {number: " " * by + text if by > 0 else text[-by:] for number, text in texts.items() if text.strip()}
 
     def above(self, line: int) -> int | None:
-        """The nearest line above one that has more than a comment."""
+        """Return the nearest line above one that has more than a comment."""
         return next((number for number in range(line - 1, -1, -1) if content(self.text(number))), None)
 
 
 def content(line: str) -> str:
-    """What a line has besides indentation and comment."""
+    """Return a line without indentation and comment."""
     text = line.strip(" \t")
     return "" if text.startswith("#") else text.partition(" #")[0].rstrip()
 
@@ -98,12 +98,12 @@ def key_column(line: str) -> int:
 
 
 def first_word(line: str) -> str:
-    """The key of a line, or what stands in its place."""
+    """Return the key of a line, or the text in its place."""
     return line[key_column(line) :].partition(":")[0].partition(" ")[0]
 
 
 def key_before(line: str, column: int) -> str:
-    """The key whose value begins at a column, "" if there is none."""
+    """Return the key whose value begins at a column, "" if there is none."""
     before = line[:column].rstrip()
     if not before.endswith(":"):
         return ""
@@ -111,7 +111,7 @@ def key_before(line: str, column: int) -> str:
 
 
 def value_at(line: str, column: int) -> str:
-    """The text that begins at a column: to the end of the line, within braces to the next comma or closing bracket."""
+    """Return the text from a column to the end of the line, within braces to the next comma or closing bracket."""
     text = content(line[column:])
     if any(mark in line[:column] for mark in CLOSES):
         ends = [place for mark in ",}]" if (place := text.find(mark)) >= 0]
@@ -120,12 +120,12 @@ def value_at(line: str, column: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as it stands between quotes in YAML."""
+    """Return a text in YAML's quotes."""
     return "'" + text.replace("'", "''") + "'" if '"' in text or "\\" in text else f'"{text}"'
 
 
 def quote_it(key: str, text: str) -> str:
-    """The hint for a value that needs quotes."""
+    """Return the hint for a value that needs quotes."""
     return f"quote it: {quote(f'{key}: {quoted(text)}' if key else quoted(text))}"
 
 

@@ -101,7 +101,7 @@ class Catalog:
         )
 
     def names(self) -> dict[str, tuple[str, ...]]:
-        """The names that a blueprint may speak of, by the table that they are of."""
+        """Return the names that a blueprint may use, by their table."""
         tables = ("servers", "gpus", "cpus", "nics", "drives", "pdus", "ups", "racks", "cables", "switches")
         return {
             **{table: tuple(getattr(self, table)) for table in (*tables, "file_systems")},
@@ -111,7 +111,7 @@ class Catalog:
         }
 
     def pytorch_build(self, version: str, device: str, system: Distribution) -> FrameworkBuild | None:
-        """The pinned wheels that run on a distribution, None if there are none."""
+        """Return the pinned wheels that run on a distribution, None if there are none."""
         return next((build for build in self.pytorch_builds(device, system) if build.version == version), None)
 
     def pytorch_builds(self, device: str, system: Distribution) -> tuple[FrameworkBuild, ...]:

@@ -102,7 +102,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
         return dict(sorted(found.items()))
 
     def _whole(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
-        """What is in a file, with the names of the release that it is like."""
+        """Return the data of a file, with the names of the release that it is like."""
         try:
             said = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -118,7 +118,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
 
 
 def _inherited(parent: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """What a release has of the one it is like; its own names come on top, and `own` loses them."""
+    """Return a release's names from the one that it is like; its own names replace these, and `own` loses them."""
     found: dict[str, Any] = {}
     for key in _INHERITED:
         if isinstance(parent.get(key), dict) and isinstance(own.get(key, {}), dict):

@@ -69,7 +69,7 @@ def load_archives() -> Mapping[str, Archive]:
 
 
 def archive_name(name: str, release: str, *, nvidias: bool) -> str:
-    """What the archive for a release of a distribution is called: its own, or NVIDIA's."""
+    """Return the name of the archive for a release of a distribution: its own, or NVIDIA's."""
     return f"{'nvidia-' if nvidias else ''}{name}-{release}"
 
 

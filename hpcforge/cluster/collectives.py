@@ -98,7 +98,7 @@ def collectives(
 
 
 def _named(fabric: FabricOf) -> tuple[str, ...]:
-    """A node's adapters by name. Of RoCE a blueprint names interfaces, as LLDP does, and not adapters."""
+    """Return a node's adapters by name. For RoCE a blueprint names interfaces, as LLDP does, and not adapters."""
     return fabric.interfaces if fabric.kind == "infiniband" else ()
 
 
@@ -136,7 +136,7 @@ def _crossing(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
 
 
 def _bootstrap(network: Network, others: Sequence[Network]) -> LibraryVariable | DefaultVariable:
-    """The interface where ranks find each other; without RDMA it carries all traffic."""
+    """Return the interface where ranks find each other; without RDMA it carries all traffic."""
     source = _NCCL.format("NCCL_SOCKET_IFNAME")
     if network.interface:
         first = ", ".join(other.name for other in others if not other.bmc and not other.external)

@@ -1,4 +1,4 @@
-"""The whole design: the contract of `hpcforge design --json`, and all that its renderers see. Pure."""
+"""The whole design: the contract of `hpcforge design --json`, and the input of its renderers. Pure."""
 
 from __future__ import annotations
 

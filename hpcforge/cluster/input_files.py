@@ -1,4 +1,4 @@
-"""Which files and folders a site is read from: what a commit has to have for a run to be known by it."""
+"""The files and folders of a site: a commit must contain them to identify a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcforge.cluster.load.loaded import Loaded
 
 
 def inputs(loaded: Loaded) -> tuple[Path, ...]:
-    """The blueprint first, then files that it includes, keys, and the folders of roles and smoke tests.
+    """Return the blueprint, then files that it includes, keys, and the folders of roles and smoke tests.
 
     No secrets, no inventory.
     They include the shipped roles and tests if the blueprint is in a checkout of hpcforge, whose commit has them.

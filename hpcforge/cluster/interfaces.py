@@ -75,7 +75,7 @@ def is_on(cluster: NetworksAndFabrics, node: Node, network: Network) -> bool:
 
 
 def carried(cluster: NetworksAndFabrics, node: Node) -> dict[str, tuple[Network, ...]]:
-    """The networks that a node is on, by carrier; the carrier of its own address first."""
+    """Return the networks that a node is on, by carrier; the carrier of its own address first."""
     found: dict[str, tuple[Network, ...]] = {}
     for network in cluster.networks:
         if is_on(cluster, node, network):
@@ -117,7 +117,7 @@ def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, .
 
 
 def interfaces(cluster: NetworksAndFabrics, node: Node) -> tuple[Interface, ...]:
-    """What hpcforge sets up on a node, what is below before what is above; none where the blueprint asks for none."""
+    """Return the interfaces that hpcforge sets up on a node, parents first; none unless the blueprint requests it."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
     return tuple(

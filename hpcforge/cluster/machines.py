@@ -1,4 +1,4 @@
-"""A cluster's machines as other programs see them: groups by name, and what is known of each machine. Pure."""
+"""A cluster's machines for other programs: groups by name, and the facts of each machine. Pure."""
 
 from __future__ import annotations
 

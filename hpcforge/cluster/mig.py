@@ -45,10 +45,10 @@ Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-s
 
 
 def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
-    """What Slurm hands out of a node with this layout, GPU by GPU.
+    """Return a node's resources in Slurm with this layout, GPU by GPU.
 
     The driver numbers GPUs and instances differently at each start. So the files are links, which the node
-    makes when it has made the instances: of the GPU, the instance (gi), and that in it which computes (ci).
+    makes when it has made the instances: for the GPU, the instance (gi), and its compute instance (ci).
     """
     found: list[Gres] = []
     for index, instances in enumerate(layout):
@@ -151,7 +151,7 @@ def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _like(name: str, shapes: Iterable[str]) -> str:
-    """The profile of as many slices that compute, or nearly, and of the memory nearest to it."""
+    """Return the profile with the nearest number of compute slices, then the nearest memory."""
 
     def numbers(profile: str) -> tuple[int, int]:
         compute, memory = profile.partition("gb")[0].split("g.")

@@ -1,4 +1,4 @@
-"""Networks and the addresses on them: the inventory's, the blueprint's, else chosen by name; and what is wrong.
+"""Networks and the addresses on them: the inventory's, the blueprint's, else chosen by name; and their errors.
 
 Pure.
 """
@@ -148,7 +148,7 @@ class _Addressing:
         }
 
     def _on(self, network: NetworkSection) -> dict[str, None]:
-        """The nodes on a network: those that it names; else those of its fabric, or all."""
+        """Return the nodes on a network: those that it names; else those of its fabric, or all."""
         if network.nodes is not None:
             return dict.fromkeys(sure(network.nodes, self.known))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
@@ -168,7 +168,7 @@ class _Addressing:
         return self._said(machine).get(name) if machine else None
 
     def _said(self, machine: InventoryNode) -> dict[str, str]:
-        """The addresses that the inventory gives a machine on other networks than the nodes' own, by network."""
+        """Return a machine's addresses in the inventory on other networks than the nodes' own, by network."""
         at_bmc = machine.bmc.address if machine.bmc else None
         return machine.addresses | ({self.bmc: at_bmc} if self.bmc and at_bmc else {})
 

@@ -87,7 +87,7 @@ class Nvidia:
 
 
 def nvidia(blueprint: Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
-    """What is installed on nodes with GPUs of these `models`; `key` is the text of the repository's key."""
+    """Return the software for nodes with GPUs of these `models`; `key` is the text of the repository's key."""
     software, asked = blueprint.software, blueprint.software.nvidia
     if asked is None:
         return None
@@ -154,7 +154,7 @@ def _archive(software: Software) -> Archive:
 
 
 def _other(archive: Archive, asked: nv.NvidiaSection) -> str:
-    """An awk condition: installed packages whose version differs from the desired one."""
+    """Return an awk condition: installed packages whose version differs from the desired one."""
     others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
     parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
@@ -197,5 +197,5 @@ class Amd:
 
 
 def amd(software: Software, models: tuple[str, ...]) -> Amd | None:
-    """What is installed on nodes with GPUs of these `models`."""
+    """Return the software for nodes with GPUs of these `models`."""
     return Amd(software.amd.rocm, models, software.preinstalled.kernel) if software.amd else None

@@ -286,7 +286,7 @@ def _node(
 
 
 def _hardware(group: NodeGroup, override: Override | None, catalog: Catalog) -> tuple[Shape, m.Gpus | None]:
-    """What nodes of a group are declared to have, one object for all that are alike."""
+    """Return the declared hardware of a group's nodes, one object for all that are alike."""
     declared = shape(group, override, catalog)
     return declared, _gpus(group, declared, catalog)
 
@@ -300,7 +300,7 @@ def _gpus(group: NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:
 
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
-    """The management controller; `address` is that on the network for them."""
+    """Return the management controller; `address` is that on the network for them."""
     said = machine.bmc
     address = address or (said.address if said else None)
     if said is None:
@@ -396,7 +396,7 @@ def _platform(blueprint: Blueprint, catalog: Catalog, release: str) -> m.Platfor
 
 
 def _served(blueprint: Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
-    """The models of GPUs whose nodes get what hpcforge installs of a vendor's."""
+    """Return the models of GPUs whose nodes get the software of a vendor from hpcforge."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 

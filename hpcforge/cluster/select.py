@@ -1,4 +1,4 @@
-"""Which nodes `--limit` and `--exclude` mean: node sets of a cluster's names."""
+"""The nodes of `--limit` and `--exclude`: node sets of a cluster's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SelectionError(ExpectedError):
 def select(
     cluster: Cluster, limit: Sequence[str], exclude: Sequence[str], others: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The chosen nodes, in the cluster's order; no `limit` means all. `others` are further names that may be meant.
+    """Return the selected nodes, in the cluster's order; no `limit` means all. `others` are further known names.
 
     Raises:
         SelectionError: a name is neither a node nor a word for some, or nothing is left.
@@ -41,7 +41,7 @@ def select(
 def words(
     nodes: Sequence[Node], partitions: Iterable[Partition], others: Iterable[str] = (), racks: Iterable[str] = ()
 ) -> node_sets.KnownNames:
-    """What names nodes of a cluster; `racks` may be named though nothing stands there."""
+    """Return the names for nodes of a cluster; `racks` may be named though nothing stands there."""
     names = (*(node.name for node in nodes), *others)
     held: dict[str, list[str]] = {rack: [] for rack in racks}
     members: dict[str, list[str]] = {}
@@ -62,7 +62,7 @@ def words(
 def worker_words(
     nodes: Sequence[Node], partitions: Iterable[Partition], racks: Iterable[str] = ()
 ) -> node_sets.KnownNames:
-    """What names workers of a cluster: `all` are the workers, and of a rack or a function those that are workers."""
+    """Return the names for workers of a cluster: `all` are the workers, and racks and functions have only theirs."""
     return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 

@@ -1,4 +1,4 @@
-"""Shards: GPUs that several jobs share, as many as one has shards, and what a blueprint asks of them wrongly. Pure.
+"""Shards: GPUs that several jobs share, one job for each shard, and a blueprint's errors with them. Pure.
 
 Slurm hands out a GPU either whole or by shards, and nothing keeps the jobs on one apart.
 """
@@ -82,7 +82,7 @@ def _free(draft: Draft, slurm: SlurmSection, asked: Mapping[str, NodeGroup]) -> 
 
 
 def _uncounted(slurm: SlurmSection) -> Iterator[Finding]:
-    """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
+    """Report settings that count shards where there are none: slurmdbd lacks them then, and sacctmgr refuses."""
     for loc, section in _sections(("slurm",), slurm):
         if isinstance(section, Tres) and section.shard is not None:
             hint = "set `shards` of a group of workers, or remove this"

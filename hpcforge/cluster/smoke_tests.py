@@ -24,7 +24,7 @@ from hpcforge.launchers import LAUNCHERS
 
 
 def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
-    """What each smoke test that is asked for runs, by name. Raises InvalidInput for a program that cannot be read."""
+    """Return the program of each selected smoke test, by name. Raise InvalidInput for a program that cannot be read."""
     if blueprint.acceptance is None:
         return {}
     found, wrong = {}, []
@@ -50,7 +50,7 @@ def _beside(folder: Path, module: str) -> str:
 
 
 def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str] | None = None) -> SmokeTestProgram:
-    """What a smoke test's folder says, its program's text, and those of the modules beside it that it imports."""
+    """Build a smoke test from its folder, its program's text, and the texts of modules beside it that it imports."""
     launches = tuple(
         ProgramLaunch(
             each,
@@ -166,7 +166,7 @@ def node_address(cluster: Cluster, node: Node, network: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return tuple(int(part) for part in version.split(".")[:2])
 
 

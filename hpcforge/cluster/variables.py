@@ -1,4 +1,4 @@
-"""What a blueprint chooses of roles' variables, as templates know it, and what it has to choose, and does not. Pure."""
+"""A blueprint's values of roles' variables, for templates, and required values that are missing. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcforge.cluster.model import Cluster
 
 
 def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
-    """What all expressions and templates of a role are evaluated over; `vars` raises where it lacks a name."""
+    """Return the variables of all expressions and templates of a role; `vars` raises where it lacks a name."""
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 

@@ -123,7 +123,7 @@ def _check(collection: Collection, files: Mapping[str, bytes], others: set[str])
 
 
 def _there(home: Path) -> Files | None:
-    """What a folder has, without the bytecode that Ansible leaves; None where it has anything but files and folders."""
+    """Return a folder's files, without Ansible's bytecode; None where it has anything but files and folders."""
     found: Files = {}
     for parent, folders, names in os.walk(home):
         folders[:] = [name for name in folders if name != "__pycache__"]

@@ -1,4 +1,4 @@
-"""What reaches nodes: one ssh connection each for the node program, commands and pyinfra; Ansible for site roles.
+"""Connections to nodes: one ssh connection each for the node program, commands and pyinfra; Ansible for site roles.
 
 `tasks` has the types, `Engines` runs them. A task is started, its events come out of one queue, the last of them is
 its "result". Everything about ssh lives in one child process (`child`, `ssh`, `deploy`), because gevent has to patch

@@ -69,7 +69,7 @@ class PlayListener:
             yield from self._end(seen, self._judged(seen, None))
 
     def over(self, rc: int) -> Iterator[NodeEvent]:
-        """The play has ended, with ansible-runner's exit status: the results of the nodes that have none yet."""
+        """End the play with ansible-runner's exit status: yield the results of the nodes that have none yet."""
         for seen in tuple(self._left.values()):
             yield from self._end(seen, self._judged(seen, rc))
 
@@ -90,7 +90,7 @@ class PlayListener:
         yield task.node, "result", data
 
     def _judged(self, seen: _Seen, rc: int | None) -> dict[str, Any]:
-        """The result of a node that did not reach the play's last task."""
+        """Return the result of a node that did not reach the play's last task."""
         where = f"{seen.task.source.name} on {seen.task.node}"
         if seen.unreachable is not None:
             reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
@@ -109,7 +109,7 @@ class PlayListener:
 
 
 def _said(output: str) -> str:
-    """What ansible-playbook says of a play that did not begin: its last error, above the place in the file."""
+    """Return ansible-playbook's message about a play that did not begin: its last error, above the file's line."""
     errors = [line for line in output.splitlines() if "[ERROR]: " in line]
     return errors[-1].partition("[ERROR]: ")[2][:500] if errors else last_line(output)
 

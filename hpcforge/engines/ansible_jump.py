@@ -31,22 +31,22 @@ def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
 
 
 def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
-    """The beginning of a command line of OpenSSH that goes to a machine as hpcforge does."""
+    """Return the beginning of an OpenSSH command line with hpcforge's settings for a machine."""
     return ["ssh", *ssh_options(target, known_hosts_file), *(["-i", str(target.key)] if target.key else [])]
 
 
 def proxy_command(words: Sequence[str], via: Target) -> str:
-    """The ProxyCommand that reaches a node through a machine, from a command line as in `ssh_words`."""
+    """Return the ProxyCommand that reaches a node through a machine, from a command line as in `ssh_words`."""
     return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(where(via))}"
 
 
 def where(via: Target) -> str:
-    """The destination of ssh."""
+    """Return the destination of ssh."""
     return f"{via.user}@{via.address}"
 
 
 def ends_with_us(command: Sequence[str]) -> list[str]:
-    """The command, told to end when what started it is gone: a thread that waits for it, or ansible-runner.
+    """Return the command so that it ends when its parent is gone: a thread that waits for it, or ansible-runner.
 
     Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
     """

@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _take_over(fd: int, flags: int) -> int:
-    """A private copy of a descriptor, non-blocking; what is left in its place is harmless to who uses it."""
+    """Take a private, non-blocking copy of a descriptor; leave in its place one that is harmless to its users."""
     private = os.dup(fd)
     os.dup2(os.open(os.devnull, flags) if flags == os.O_RDONLY else 2, fd)
     gevent.os.make_nonblocking(private)

@@ -1,4 +1,4 @@
-"""The child process that holds all connections (`child`): how it is started, and what it says when it dies.
+"""The child process that holds all connections (`child`): its start, and the message when it dies.
 
 Its libraries take it a third of a second to import. A command that will surely need it begins it before it imports its
 own, so that the two go side by side.
@@ -29,7 +29,7 @@ class ChildProcess:
         )
 
     def last_words(self) -> str:
-        """The last line that it wrote to stderr."""
+        """Return the last line that it wrote to stderr."""
         try:
             self._log.seek(0)
             lines = self._log.read()[-4096:].decode(errors="replace").split("\n")
@@ -62,7 +62,7 @@ def begin() -> None:
 
 
 def take() -> ChildProcess:
-    """The one that was begun, or a new one."""
+    """Return the process that was begun, or a new one."""
     return _begun.pop() if _begun else ChildProcess()
 
 

@@ -1,4 +1,4 @@
-"""What is sent over ssh for a task: one command line, what it reads, and how its output is to be understood. Pure."""
+"""The command of a task over ssh: one command line, its input, and the meaning of its output. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_
 
 
 def order(task: NodeProgram | Bootstrap | Command, target: Target) -> Exec:
-    """The remote command of a task. Secrets are in what it reads, never in the command line."""
+    """Return the remote command of a task. Secrets are in its input, never in the command line."""
     if isinstance(task, Command):
         command = command_line(target, task.argv, task.user, task.timeout_s)
         listen_s = task.timeout_s + KILL_AFTER_S + _GRACE_S
@@ -71,14 +71,14 @@ def order(task: NodeProgram | Bootstrap | Command, target: Target) -> Exec:
 
 
 def node_program(target: Target) -> str:
-    """The command that starts the node program; it reads a request."""
+    """Return the command that starts the node program; it reads a request."""
     return bundle.first_command(target.become == "sudo")
 
 
 def read(stdin: str | Request) -> bytes:
-    """What a command reads: text, or a request with the program that answers it, six times as long.
+    """Return the input of a command: text, or a request with the program that answers it, six times as long.
 
-    That is put together where the connections are, while the rest of hpcforge does something else.
+    The connections' process joins these, while the rest of hpcforge does something else.
     """
     return (stdin if isinstance(stdin, str) else bundle.payload(stdin)).encode()
 

@@ -1,4 +1,4 @@
-"""Why a connection did not come about, told apart."""
+"""The causes of failed connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dropped(error: BaseException) -> bool:
 
 
 def classify(target: Target, error: BaseException, nodes: Iterable[Target] = ()) -> UnreachableError:
-    """What went wrong while connecting, as a reason and a sentence that says what to do.
+    """Return the cause of a failed connection, as a reason and a sentence with the remedy.
 
     `nodes`: all of the inventory. One of them may answer at another's address.
     """
@@ -65,7 +65,7 @@ def _no_login(target: Target, where: str, error: paramiko.AuthenticationExceptio
 
 
 def _no_way_through(where: str, error: paramiko.ChannelException) -> UnreachableError:
-    """What a jump host says: RFC 4254, section 5.1; the codes are all that paramiko keeps."""
+    """Translate a jump host's refusal: RFC 4254, section 5.1; paramiko keeps only the codes."""
     if error.code == 1:
         return UnreachableError(
             "via", f"the jump host may not forward connections to {where}: set AllowTcpForwarding yes in its sshd"

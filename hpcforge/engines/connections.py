@@ -37,12 +37,12 @@ class Route:
     _at_once: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(AT_ONCE))
 
     def connect(self, target: Target) -> paramiko.SSHClient:
-        """A connection to a node whose host key is known. Raises `UnreachableError`."""
+        """Open a connection to a node whose host key is known. Raise `UnreachableError`."""
         with self._at_once:
             return connect(target, self._stream, self.nodes.values())
 
     def host_key(self, target: Target) -> str:
-        """The key that a node shows. Raises `UnreachableError`."""
+        """Return the key that a node shows. Raise `UnreachableError`."""
         with self._at_once:
             return host_key(target, self._stream)
 
@@ -88,7 +88,7 @@ class Connection:
             self._client = None
 
     def client(self) -> paramiko.SSHClient:
-        """The connection. Raises `UnreachableError`."""
+        """Return the connection. Raise `UnreachableError`."""
         if self._client is not None and alive(self._client):
             return self._client
         self._client = self.route.connect(self.target)

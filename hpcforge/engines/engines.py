@@ -114,7 +114,7 @@ class Engines:
         return self._playbooks.withdraw(task)
 
     def next(self, timeout_s: float | None = None) -> Event | None:
-        """The next event of any task; None when none came in time (None waits for ever)."""
+        """Return the next event of any task; None when none came in time (None waits for ever)."""
         if self._kept:
             return self._kept.popleft()
         with contextlib.suppress(queue.Empty):
@@ -176,7 +176,7 @@ def _target(target: Target) -> dict[str, Any]:
 
 
 def _order(task: NodeProgram | Bootstrap | Deploy | Command | HostKey, target: Target) -> dict[str, Any]:
-    """The tasks for the child process."""
+    """Return a task as an order to the child process."""
     if isinstance(task, HostKey):
         return {"do": "host_key", **dataclasses.asdict(task)}
     if isinstance(task, Deploy):

@@ -54,7 +54,7 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
 
 
 def known_hosts(targets: Iterable[Target]) -> str:
-    """The text of an OpenSSH known_hosts file; nodes without usable keys are left out, so they are refused."""
+    """Return the text of an OpenSSH known_hosts file; nodes without usable keys are left out, so they are refused."""
     lines = []
     for target in targets:
         try:
@@ -73,7 +73,7 @@ def known_hosts(targets: Iterable[Target]) -> str:
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder of mode 0700 with a short path; it is gone afterwards. Raises `OSError`."""
+    """Make a new folder of mode 0700 with a short path; it is removed at the end. Raise `OSError`."""
     place = _place()
     with folder_lock(place):
         for left in place.iterdir():

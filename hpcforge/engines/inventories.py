@@ -16,9 +16,10 @@ _WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  
 
 
 def unsafe(value: Any) -> Any:
-    """A value as JSON for Ansible, every string in it marked: a brace is a brace there. Keys are never rendered.
+    """Return a value as JSON for Ansible, every string marked, so that braces in it are literal. Keys are never
+    rendered.
 
-    Raises ValueError for a key that Ansible takes for a mark: it would then read the file as YAML, without marks.
+    Raise ValueError for a key that Ansible reads as a mark: it would then read the file as YAML, without marks.
     """
     if isinstance(value, str | Path):
         return {"__ansible_unsafe": str(value)}
@@ -46,7 +47,7 @@ def ansible_connection(target: Target, known_hosts: Path, proxy: str | None = No
 
 
 def ansible_inventory(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Iterable[str]]) -> str:
-    """What a script says to `ansible -i SCRIPT`: variables by host, hosts by group."""
+    """Return the output of a script for `ansible -i SCRIPT`: variables by host, hosts by group."""
     document = {
         "_meta": {"hostvars": {name: unsafe(variables) for name, variables in hosts.items()}},
         "all": {"hosts": list(hosts)},

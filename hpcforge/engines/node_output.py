@@ -1,4 +1,4 @@
-"""Lines and events out of what a node writes. All of it is data from outside: any bytes, any length."""
+"""Lines and events in a node's output. All of it is data from outside: any bytes, any length."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
-    """What an event says against the whole task; a role that failed is for who reads the events."""
+    """Return an event's complaint about the whole task; failed roles are left to the readers of the events."""
     if kind == "no_root":
         user, why = str(data.get("user")).strip(), str(data.get("error"))
         remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in why for word in words))
@@ -80,7 +80,7 @@ def complaint(kind: str, data: dict[str, Any]) -> str | None:
 
 
 def _printable(value: Any) -> Any:
-    """The same with half surrogate pairs replaced, which no terminal or file could be given."""
+    """Replace half surrogate pairs in a value, which no terminal or file accepts."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
@@ -107,12 +107,12 @@ class Tail:
             self._size -= len(self._lines.popleft()) + 1
 
     def text(self) -> str:
-        """What is left, each line ended."""
+        """Return the remaining output, each line ended."""
         return "".join(f"{line}\n" for line in self._lines)
 
 
 def last_line(text: str) -> str:
-    """The last line with something on it, at most 500 characters of it."""
+    """Return the last non-empty line, at most 500 characters of it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""
 
@@ -132,7 +132,7 @@ class AnswerReader:
     against: str | None = None
 
     def take(self, line: str) -> tuple[str, dict[str, Any]] | None:
-        """The event of a line; None for what is none, or not of its type."""
+        """Return the event of a line; None for any other line, or one with the wrong type."""
         if line.endswith(CUT):
             self._say(cut_off(line))
             return None
@@ -162,5 +162,5 @@ class AnswerReader:
 
 
 def cut_off(line: str) -> str:
-    """What a line that was cut says against all that it belongs to."""
+    """Return the complaint about a cut line, for the task or role that it belongs to."""
     return f"a line of more than {MAX_LINE_BYTES >> 20} MiB was cut: {line[:60]!a} ..."

@@ -60,7 +60,7 @@ class PythonEnvironment:
         )
 
     def used(self, environment: str, folder: str) -> str:
-        """The command that uses an environment, with its caches in a folder that only root can enter.
+        """Return the command that uses an environment, with its caches in a folder that only root can enter.
 
         torch has one in /tmp by the user's name, which any user could have put there before.
         """

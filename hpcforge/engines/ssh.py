@@ -62,7 +62,7 @@ _FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
 
 
 def connect(target: Target, stream: Callable[[Target], Stream], nodes: Iterable[Target] = ()) -> paramiko.SSHClient:
-    """A connection, over a stream to port 22, to a node whose host key is one of the inventory's, which has `nodes`.
+    """Connect, over a stream to port 22, to a node whose host key is one of the inventory's, which has `nodes`.
 
     Raises:
         UnreachableError: with the reason.
@@ -100,7 +100,7 @@ def _login(
 
 
 def _retried(target: Target, attempt: Callable[[], Made], nodes: Iterable[Target] = ()) -> Made:
-    """What an attempt makes. One that sshd drops before its banner is tried once more, since it drops by chance."""
+    """Return an attempt's result. Try again once if sshd drops it before its banner, since it drops by chance."""
     try:
         try:
             return attempt()
@@ -114,7 +114,7 @@ def _retried(target: Target, attempt: Callable[[], Made], nodes: Iterable[Target
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
-    """What a client's channels go over. Raises EOFError where it is not connected."""
+    """Return the transport of a client's channels. Raise EOFError where it is not connected."""
     transport = client.get_transport()
     if transport is None:
         raise EOFError("not connected")
@@ -142,7 +142,7 @@ def _private_key(path: str) -> paramiko.PKey:
 
 
 def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
-    """The key that a node shows, "ssh-ed25519 AAAA..." where it has one of that kind; nothing is checked.
+    """Return the key that a node shows, "ssh-ed25519 AAAA..." where it has one of that kind; nothing is checked.
 
     Raises:
         UnreachableError: with the reason.
@@ -162,7 +162,7 @@ def _shown_key(target: Target, stream: Callable[[Target], Stream]) -> str:
 
 
 def tcp(target: Target) -> socket.socket:
-    """A TCP connection to a node's sshd that does not wait for ever for anything."""
+    """Open a TCP connection to a node's sshd, with a timeout for every wait."""
     connection = socket.create_connection((target.address, 22), timeout=CONNECT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # paramiko leaves Nagle on: 40 ms a command
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKED_MS)
@@ -170,7 +170,7 @@ def tcp(target: Target) -> socket.socket:
 
 
 def _watch(transport: paramiko.Transport) -> None:
-    """Ends a connection whose other end is there for TCP but not for ssh."""
+    """End a connection whose other end still answers TCP but not ssh."""
     while True:
         gevent.sleep(KEEPALIVE_S)
         if not transport.is_active():
@@ -305,7 +305,7 @@ def _begin(channel: paramiko.Channel, command: str) -> tuple[bool, Iterator[byte
 
 
 def lost(target: Target) -> UnreachableError:
-    """The connection died while the node was at work."""
+    """Return the error for a connection that died while the node was at work."""
     return UnreachableError(
         "link",
         f"the connection to {target.name} ({target.address}) was lost during a step, which may have continued; check "

@@ -1,4 +1,4 @@
-"""What can be asked of a node, and what is answered."""
+"""Tasks for a node, and their results."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Engine(Protocol):
         cancelled."""
 
     def next(self, timeout_s: float | None = None) -> Event | None:
-        """The next event of any task; None when none came in time (None waits for ever)."""
+        """Return the next event of any task; None when none came in time (None waits for ever)."""
 
     def run(self, task: Task) -> Event:
         """Start a task and wait for its result; events of all tasks, this one's too, are kept for `next`."""
@@ -173,7 +173,7 @@ def result(
     reason: str | None = None,
     changed: bool = False,
 ) -> dict[str, Any]:
-    """The data of a "result" event; with a `reason` the node counts as unreachable."""
+    """Return the data of a "result" event; with a `reason` the node counts as unreachable."""
     return {
         "ok": ok,
         "rc": rc,

@@ -20,13 +20,15 @@ class HostError(ExpectedError):
 
 
 def environment() -> dict[str, str]:
-    """What programs get to see: nothing of the caller's but its proxies."""
+    """Return the environment of programs: nothing of the caller's but its proxies."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {"PATH": PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **kept}
 
 
 def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> str:
-    """Standard output of a program; `HostError` with the end of what it said if it fails. `with_us`: see WITH_US."""
+    """Return the standard output of a program; `HostError` with the end of its output if it fails. `with_us`: see
+    WITH_US.
+    """
     words = [str(word) for word in argv]
     done = subprocess.run(
         [*(WITH_US if with_us else ()), *words],

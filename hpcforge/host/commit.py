@@ -42,10 +42,10 @@ class Commit:
 
 
 def commit_of(*paths: Path) -> Commit | None:
-    """The commit that is checked out where the first file lies; None where that cannot be said.
+    """Return the commit checked out in the folder of the first file; None if that is unknown.
 
-    `paths` are files, and folders for all that is in them. What git itself changes when it writes files, as line ends
-    or by a filter, is not as in the commit.
+    `paths` are files, and folders with everything in them. Files that git changes when it writes them, by line ends or
+    a filter, count as different from the commit.
     """
     folder = paths[0].resolve().parent
     head = _git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}")
@@ -90,7 +90,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _id(file: Path, like: str) -> str | None:
-    """A file's id as git reckons it, without filters; of the same digest as another."""
+    """Return a file's id as git computes it, without filters; by the same digest as another."""
     if len(like) not in _DIGESTS or not file.is_file() or file.stat().st_size > _LARGEST:
         return None
     content = file.read_bytes()

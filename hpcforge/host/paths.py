@@ -1,4 +1,4 @@
-"""Where hpcforge keeps things on this machine, the locks that keep two runs apart, and the removal of trees."""
+"""hpcforge's folders on this machine, the locks that keep two runs apart, and the removal of trees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def quiet(_text: str) -> None:
 
 
 def cache() -> Path:
-    """Base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (to see a cold run, say)."""
+    """Return the folder of base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (for a cold run,
+    say).
+    """
     return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()
 
 

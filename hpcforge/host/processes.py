@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 
 
 def arguments(pid: int) -> list[str]:
-    """The command line of a process; empty if it is gone, a zombie or the kernel's."""
+    """Return the command line of a process; empty if it is gone, a zombie or the kernel's."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
@@ -26,13 +26,13 @@ def arguments(pid: int) -> list[str]:
 
 
 def find(matches: Matches) -> list[int]:
-    """Processes whose command line matches."""
+    """Return the processes whose command line matches."""
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
     return [pid for pid in pids if (argv := arguments(pid)) and matches(argv)]
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started and that still run."""
+    """Return the processes that a process started and that still run."""
     try:
         return [int(child) for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
     except OSError:
@@ -40,7 +40,7 @@ def children(pid: int) -> list[int]:
 
 
 def init_of(pid: int) -> int | None:
-    """The child of `pid` that is process 1 of a pid namespace, by its id on the host."""
+    """Return the child of `pid` that is process 1 of a pid namespace, by its id on the host."""
     for child in children(pid):
         try:
             status = (_PROC / str(child) / "status").read_text()

@@ -1,4 +1,4 @@
-"""What this machine has: memory and processors."""
+"""This machine's resources: memory and processors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def total_mib() -> int:
 
 
 def available_mib() -> int:
-    """The memory that could be used now without pushing anything else out."""
+    """Return the memory that programs can use now without evicting anything else."""
     return _mib("MemAvailable")
 
 
@@ -35,7 +35,7 @@ def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
 
 
 def controllers(mounts: Path = _MOUNTS) -> frozenset[str]:
-    """The controllers of cgroup v2 here, which containers can be given; none where cgroup v1 has them all."""
+    """Return the controllers of cgroup v2 that containers can have here; none where cgroup v1 has them all."""
     for line in mounts.read_text().splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":

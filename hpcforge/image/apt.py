@@ -67,7 +67,7 @@ class Apt:
         self.pin("")
 
     def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
-        """What installing these where nothing is there comes to, in order of names."""
+        """Return the packages that an installation of these on an empty system would bring, in order of names."""
         said = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
         chosen = sorted(_INSTALLED.findall(said))
         text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
@@ -113,7 +113,7 @@ def preferences(packages: Iterable[Package]) -> str:
 
 
 def file_of(package: Package) -> str:
-    """The name that apt gives a fetched package."""
+    """Return the name that apt gives a fetched package."""
     return f"{package.name}_{package.version.replace(':', '%3a')}_{package.architecture}.deb"
 
 

@@ -40,9 +40,9 @@ _PASSWORD = re.compile(rb"^([^:\n]+):(\$[^:\n]+):", re.MULTILINE)
 
 
 def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
-    """What is wrong with an archive, a line each; none: it may be an image.
+    """Return the faults of an archive, a line each; none: it may be an image.
 
-    Raises OSError or tarfile.TarError where it cannot be read to its end.
+    Raise OSError or tarfile.TarError where it cannot be read to its end.
     """
     found: list[str] = []
     names: list[str] = []
@@ -134,7 +134,7 @@ def build(
 
 
 def found_for(request: ImageRequest) -> Manifest | None:
-    """The youngest image of such a request, as this hpcforge would build it on this host."""
+    """Return the youngest image of such a request, as this hpcforge would build it on this host."""
     sources, how = _made(request)
     return store.matching(request, how, sources)
 
@@ -152,7 +152,7 @@ def pack(tree: Path, archive: Path, epoch_s: int) -> None:
 
 
 def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
-    """The exact packages. What is locked is chosen again, so that what the archive lacks by now is said at once."""
+    """Return the exact packages. Those of a lock are chosen again, to report at once any that the archive lacks."""
     sources, how = _made(request)
     if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
         raise ImageError(
@@ -183,7 +183,7 @@ def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt)
 
 
 def _again(locked: Lock, apt: Apt) -> Lock:
-    """The same lock. Raises ImageError where it does not come out the same any more."""
+    """Resolve the lock again. Raise ImageError where the result differs."""
     offered = apt.offered([package.name for package in locked.packages])
     if gone := [
         f"{package.name} {package.version}"
@@ -208,7 +208,7 @@ def _asked(lock: Lock) -> list[str]:
 
 
 def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
-    """The image of these packages if there is one, with its archive whole; it is for this blueprint from now on."""
+    """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
     found = store.of_lock(lock)
     if found is None:
         return None
@@ -300,7 +300,7 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
 
 
 def installed(tree: Path) -> tuple[Package, ...]:
-    """The packages that are installed in a tree, by name, version and architecture alone."""
+    """Return the packages that are installed in a tree, by name, version and architecture alone."""
     query = ("dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W")
     said = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
     rows = [line.split("|") for line in said.splitlines()]
@@ -316,7 +316,7 @@ def _count(tree: Path) -> int:
 
 
 def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
-    """What is in one and not in the other, in words; "" if nothing is."""
+    """Describe the packages that are in one and not in the other; "" if there are none."""
     left, right = (
         {f"{package.name} {package.version} {package.architecture}" for package in some} for some in (wanted, have)
     )
@@ -329,7 +329,7 @@ def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
 
 
 def _first(words: Sequence[str], between: str = ", ") -> str:
-    """The first few of what is wrong."""
+    """Join the first few faults."""
     more = [f"{len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
     return between.join([*words[:_SHOWN], *more])
 

@@ -60,9 +60,9 @@ if grep -v '^debugfs' "$3/said" | grep .; then exit 1; fi
 
 @contextmanager
 def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
-    """The folder of an image's disk, made if need be, and not removed meanwhile.
+    """Yield the folder of an image's disk, made if missing, and keep it from being removed meanwhile.
 
-    A lab that lies on it is to be written down inside. Raises ImageError where the image is gone, has no kernel, or is
+    Record a lab that uses it inside the context. Raise ImageError where the image is gone, has no kernel, or is
     not what was built.
     """
     with store.lock(progress) as handle:

@@ -1,4 +1,4 @@
-"""What goes wrong with an image."""
+"""Errors of images."""
 
 from hpcforge.errors import ExpectedError
 

@@ -1,4 +1,4 @@
-"""What is written down of an image: the lock that its archive follows from, and the archive's checksum. Pure."""
+"""The record of an image: the lock that its archive follows from, and the archive's checksum. Pure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Manifest:
 
 
 def check_name(name: str) -> str:
-    """The name itself; `ImageError` if it could not be used as it is for a directory."""
+    """Return the name itself; `ImageError` if it could not be used as it is for a directory."""
     if not _NAME.fullmatch(name) or len(name) > 48:
         raise ImageError(
             f"{name!r} is not a valid image name",
@@ -100,7 +100,7 @@ def check_name(name: str) -> str:
 
 
 def name_of(cluster: str, lock: Lock) -> str:
-    """What an image is called: by the cluster that it was made for and by what is in it."""
+    """Return an image's name, made of the cluster that it was made for and of its contents."""
     word = re.sub(r"[^a-z0-9]+", "-", cluster.lower()).strip("-")[:39].rstrip("-")
     return check_name(f"{word or 'image'}-{lock.digest[:8]}")
 
@@ -112,7 +112,7 @@ def to_text(manifest: Manifest) -> str:
 
 
 def from_text(text: str, where: str) -> Manifest:
-    """What `to_text` wrote; `ImageError` where it is not that, word for word."""
+    """Parse the output of `to_text`; `ImageError` where it is not that, word for word."""
     try:
         document = json.loads(text)
         if document["schema"] != SCHEMA:

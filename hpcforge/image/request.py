@@ -1,4 +1,4 @@
-"""What an image is asked to be, by what compile says of the blueprint's nodes. Pure."""
+"""The request for an image, from the compiled blueprint's nodes. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ImageRequest:
 
 
 def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[DesiredRole]]) -> ImageRequest:
-    """The request that comes of what each node should have."""
+    """Make the request that follows from each node's desired packages."""
     packages: set[str] = set()
     units: set[str] = set()
     left: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Where images are kept: beside the labs' base systems, a folder each, which appears whole and goes whole."""
+"""The store of images: beside the labs' base systems, a folder each, which appears whole and is removed whole."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ class Unreadable:
 
 
 def folder() -> Path:
-    """The folder of all images."""
     return cache() / "images"
 
 
 def directory(name: str) -> Path:
-    """The folder of an image; `ImageError` for what is no name of one."""
+    """Return the folder of an image; `ImageError` for an invalid name."""
     return folder() / check_name(name)
 
 
@@ -66,13 +65,12 @@ def _users(name: str) -> Path:
 
 
 def names() -> tuple[str, ...]:
-    """The images there are."""
     there = folder().iterdir() if folder().is_dir() else ()
     return tuple(sorted(path.name for path in there if path.is_dir() and not path.name.startswith(".")))
 
 
 def read(name: str) -> Manifest:
-    """An image's manifest; `ImageError` if there is no such image, or it cannot be read."""
+    """Return an image's manifest; `ImageError` if there is no such image, or it cannot be read."""
     path = directory(name) / MANIFEST
     try:
         manifest = from_text(path.read_text(), str(path))
@@ -96,7 +94,7 @@ def all_images() -> tuple[Manifest | Unreadable, ...]:
 
 
 def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Manifest | None:
-    """The youngest image of such a request, made as images are made now."""
+    """Return the youngest image of such a request, made as images are made now."""
     wanted = (request, recipe, tuple(sources))
     fit = [
         image
@@ -107,13 +105,13 @@ def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Mani
 
 
 def of_lock(wanted: Lock) -> Manifest | None:
-    """An image with exactly these packages."""
+    """Return an image with exactly these packages."""
     found = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == wanted.digest)
     return next(found, None)
 
 
 def checked(manifest: Manifest) -> Path:
-    """The archive of an image, read to its end; `ImageError` where it is not what was built."""
+    """Return the archive of an image, read to its end; `ImageError` where it is not what was built."""
     path = directory(manifest.name) / ARCHIVE
     again = f"hpcforge image remove {manifest.name}, then build it again"
     try:
@@ -128,7 +126,6 @@ def checked(manifest: Manifest) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -153,7 +150,7 @@ def remove(name: str, used_by: Users, progress: Progress) -> None:
 
 
 def building(name: str) -> Path:
-    """An empty folder to build an image in. Call under the lock."""
+    """Make an empty folder to build an image in. Call under the lock."""
     path = folder() / f"{_BUILDING}{check_name(name)}"
     if path.exists():
         remove_tree(path)

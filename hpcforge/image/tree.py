@@ -19,9 +19,10 @@ _FOR_LABS = (node_system.APT_CONF, ("etc/dpkg/dpkg.cfg.d/50lab", "force-unsafe-i
 
 @contextmanager
 def tree_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
-    """The tree of an image, which is not removed meanwhile: a lab that lies on it is to be written down inside.
+    """Yield the tree of an image, and keep it from being removed meanwhile.
 
-    Raises ImageError where the image is gone, or its archive is not what was built.
+    Record a lab that uses it inside the context. Raise ImageError where the image is gone, or its archive is not what
+    was built.
     """
     with store.lock(progress) as handle:
         store.read(manifest.name)  # still there

@@ -1,1 +1,1 @@
-"""Isolation of bad parts: from measurements so far to the next round of them, or to the names of what is bad. Pure."""
+"""Isolation of bad parts: choose the next round of measurements, or name the bad parts. Pure."""

@@ -76,7 +76,7 @@ def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tup
 
 
 def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
-    """The cables and uplinks that a pair loads, and the direction: `out` of a node or leaf, or `in`."""
+    """Yield the cables and uplinks that a pair loads, and the direction: `out` of a node or leaf, or `in`."""
     for rail in range(wiring.rails):
         for source, target in ((a, b), (b, a)):
             yield Part("cable", source, rail), "out"
@@ -89,7 +89,9 @@ def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
 
 
 def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
-    """The cables and uplinks that no answered measurement loaded, and the number of uplinks loaded in one direction."""
+    """Return the cables and uplinks that no answered measurement loaded, and the number of uplinks loaded in one
+    direction.
+    """
     wiring = state.wiring
     loaded: set[tuple[Part, str]] = set()
     for pair in {(met.a, met.b) for met in state.met if not met.silent}:

@@ -1,4 +1,4 @@
-"""What measurements of pairs say about each part. Pure."""
+"""The evidence of pairs' measurements about each part. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Evidence:
         return [(number, place) for number, met in enumerate(self.state.met) if met.low for place in met.low]
 
     def path(self, low: Low) -> Iterator[Part]:
-        """The parts that a value depends on."""
+        """Yield the parts that a value depends on."""
         met, wiring = self.state.met[low[0]], self.state.wiring
         rail = low[1] // 2
         source, target = (met.b, met.a) if low[1] % 2 else (met.a, met.b)
@@ -111,7 +111,7 @@ class Evidence:
                             yield (number, place), way, elsewhere
 
     def weigh(self, part: Part) -> dict[Way, Weight]:
-        """What was measured through a part, by direction."""
+        """Sum up the measurements through a part, by direction."""
         if part not in self._weighed:
             found: dict[Way, Weight] = defaultdict(Weight)
             for low, way, other in self.through(part):
@@ -156,7 +156,7 @@ class Evidence:
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
 
     def measured(self, lows: Collection[Low]) -> tuple[float, FleetLine]:
-        """The median of low values, and the line of the first."""
+        """Return the median of low values, and the line of the first."""
         met = self.state.met
         values = [met[number].values[met[number].low.index(place)] for number, place in lows]
         number, place = min(lows)

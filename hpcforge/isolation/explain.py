@@ -1,4 +1,4 @@
-"""The fewest parts that explain what was low between pairs, and what may be so as well. Pure."""
+"""The fewest parts that explain low values between pairs, and the other possible parts. Pure."""
 
 from __future__ import annotations
 

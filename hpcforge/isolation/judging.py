@@ -1,4 +1,4 @@
-"""From the values of a round to what of them is low. Pure."""
+"""Judge which values of a round are low. Pure."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ PairValues = Mapping[tuple[int, int], tuple[float, ...]]
 
 
 def judged(state: State, now: Round, results: Results) -> State:
-    """The state with the results of a round. What was measured for the first time sets the lines."""
+    """Return the state with the results of a round. The first measurement of a kind sets its lines."""
     lines = dict(state.lines)
     lines |= _lines_of_nodes(results) if "node" not in lines else {}
     kinds, slow = dict[str, dict[tuple[int, int], tuple[float, ...]]](), dict(state.slow_rails)
@@ -211,7 +211,7 @@ def _size(values: NodeValues) -> int:
 
 
 def _kind(wiring: NodeWiring, a: int, b: int) -> str:
-    """What a pair is compared with: pairs inside of leaves, or across them."""
+    """Return the kind of pairs to compare a pair with: inside of leaves, or across them."""
     return "across" if wiring.unit_of[a] != wiring.unit_of[b] else "inside"
 
 
@@ -228,10 +228,10 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
 def _lines_of_pairs(
     kind: str, pairs: PairValues, levels: Sequence[float], before: Lines, wiring: NodeWiring
 ) -> Iterator[tuple[str, FleetLine]]:
-    """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
+    """Yield a line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
-    A plan tells that all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
+    By a plan, all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
     """
     rails = wiring.rails
     every = line_of("pair", _by_node(pairs, slice(None)))
@@ -259,7 +259,7 @@ def _by_node(pairs: PairValues, places: slice) -> list[list[float]]:
 
 
 def _levels(pairs: PairValues) -> list[float]:
-    """What each node reached with its second best partner, or the only one: the best may report what it likes."""
+    """Return each node's rate with its second best partner, or the only one: the best may report any value."""
     found: dict[int, list[float]] = {}
     for pair, values in pairs.items():
         level = sorted(values)[3 * len(values) // 4]
@@ -278,7 +278,7 @@ def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
 
 
 def _rail(wiring: NodeWiring, rail: int, slow: Collection[int], pairs: Collection[tuple[int, int]]) -> Part:
-    """A rail; or the leaf that each pair loads there, where all that is on the leaf is slow."""
+    """Return a rail; or the leaf that each pair loads there, where everything on the leaf is slow."""
     if wiring.known:
         shared = set.intersection(*({wiring.leaf[a][rail], wiring.leaf[b][rail]} for a, b in pairs))
         for leaf in shared:
@@ -306,7 +306,7 @@ def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float)
 
 
 def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iterator[tuple[Part, float]]:
-    """The node by the median of its GPUs, so that one of them does not make it slow; each of several GPUs by itself."""
+    """Yield the node by its GPUs' median, so that one GPU does not make it slow; each of several GPUs by itself."""
     middle = median(values.compute)
     if middle < lines["node"].at_least * slow:
         yield Part("node", node), middle
@@ -347,7 +347,7 @@ def _met(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> Iter
 
 
 def _slow_pairs(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> float:
-    """The same for pairs."""
+    """Return the speed of known good pairs in this round, at most 1: others of the round are compared with it."""
     good = [
         median(results.pairs[pair.a, pair.b]) / lines[kind].median
         for pair in now.pairs

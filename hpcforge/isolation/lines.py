@@ -27,7 +27,7 @@ AGREEING = 3  # measurements that must be low before a part is named
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle value, or the mean of the two in the middle. Raises ValueError if there is none."""
+    """Return the middle value, or the mean of the two in the middle. Raise ValueError if there is none."""
     ordered = sorted(values)
     if not ordered:
         raise ValueError("no values")
@@ -36,10 +36,10 @@ def median(values: Iterable[float]) -> float:
 
 
 def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
-    """The line for values of a kind, by all that nodes reported. Raises ValueError if there is none.
+    """Return the line for values of a kind, by all reports of nodes. Raise ValueError if there is none.
 
-    The median is that of the nodes' own medians, of two in the middle the lower one: however much a node reports, and
-    however high, it does not make the others low.
+    The median is that of the nodes' own medians, of two in the middle the lower one: however many and however high the
+    values of one node are, they do not make the others low.
     """
     reports = [values for values in by_node if values]
     if not reports:
@@ -51,7 +51,8 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
 
 
 def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float]) -> FleetLine:
-    """The line by the level that a quarter of the nodes reach, four at least, where no value is a little below it.
+    """Return the line at the level that a quarter of the nodes reach, four at least, if no value is slightly below
+    it.
 
     Then low values are a kind of their own, even if they are most, as they are where many pairs share a bad part.
     """
@@ -67,7 +68,7 @@ def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float
 
 
 def passing_rate(counts: Counts) -> float:
-    """The share of values that are low once and not again."""
+    """Return the share of values that are low once and not again."""
     return max(_LOWEST_RATE, (counts.passing + 0.5) / (counts.values + _BELIEVED))
 
 

@@ -46,12 +46,12 @@ class PartNames:
         )
 
     def all(self, finding: BadPart) -> str:
-        """The part of a finding, or those that it may be. Uplinks that some values passed are not all bad."""
+        """Name the part of a finding, or its candidates. Uplinks that some values passed are not all bad."""
         some = finding.parts[0].kind == "uplinks" and finding.good > 0
         return " or ".join(f"uplinks of {self._leaf(part.of)}" if some else self.words(part) for part in finding.parts)
 
     def nodes(self, part: Part) -> tuple[str, ...]:
-        """The nodes that a part belongs to."""
+        """Return the nodes that a part belongs to."""
         if part.kind in ("node", "gpu", "adapter", "cable"):
             return (self.wiring.nodes[part.of],)
         return (self.wiring.nodes[part.of], self.wiring.nodes[part.at]) if part.kind == "pair" else ()
@@ -75,7 +75,7 @@ class PartNames:
         return f"{devices[index].name} (rack {spot.rack}, U{spot.u})" if spot else devices[index].name
 
     def _ends(self, part: Part) -> str:
-        """The labels at both ends of a cable."""
+        """Return the labels at both ends of a cable."""
         cable = self._found(part)
         if cable is None or self.labels is None:
             return ""

@@ -1,4 +1,4 @@
-"""What isolation knows: rounds, what they measured, and what is named. All of it can be written as JSON."""
+"""The state of isolation: rounds, their measurements, and the named parts. All of it can be written as JSON."""
 
 from __future__ import annotations
 

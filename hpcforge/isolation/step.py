@@ -1,4 +1,4 @@
-"""The next round by what is known, or the names. Pure.
+"""The next round by the evidence, or the names. Pure.
 
 1. Every node alone: dead and slow nodes, GPUs and adapters are found before another node waits for them.
 2. Pairs that share leaves; of a few nodes every pair.
@@ -100,7 +100,7 @@ def _tainted(evidence: Evidence, explained: PairReading) -> set[tuple[int, int]]
 
 
 def _never_good(evidence: Evidence, lows: Collection[Low]) -> Iterator[Part]:
-    """The cables and uplinks on the way of low values through which nothing was good in that direction."""
+    """Yield the cables and uplinks of low values that no good value passed in that direction."""
     for low in lows:
         for part in evidence.path(low):
             if part.kind in ("cable", "uplink") and any(low in weight.low for weight in evidence.bad_ways(part)):
@@ -193,13 +193,13 @@ _CONTROLS = 3
 
 
 def begin(wiring: NodeWiring) -> tuple[State, Round]:
-    """The first round: every node alone."""
+    """Return the first round: every node alone."""
     nodes = range(len(wiring.nodes))
     return State(wiring), Round(1, alone=tuple(Alone(node, "first") for node in nodes))
 
 
 def step(state: State, now: Round, results: Results) -> tuple[State, Round | Conclusion]:
-    """The state with the results of a round, and the next round, or the names."""
+    """Return the state with the results of a round, and the next round, or the names."""
     state = judged(state, now, results)
     nodes = _alone(state)
     last = now.number >= MOST_ROUNDS
@@ -270,7 +270,7 @@ def _alone(state: State) -> _Nodes:
 
 
 def _node(state: State, runs: Sequence[SeenAlone]) -> tuple[list[BadPart], bool, int]:
-    """What is named of one node, whether it is to be measured again, and how many low values passed."""
+    """Return the findings of one node, whether to measure it again, and the number of low values that passed."""
     counts = state.counts.get("alone", Counts())
     findings: list[BadPart] = []
     open_, passing = False, 0
@@ -313,7 +313,7 @@ def _outcome(
 
 
 def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Iterator[BadPart]:
-    """What was still low at the end and never good: each pair, since no other partner told which end it is."""
+    """Yield the pairs still low at the end and never good: no other partner shows which end is bad."""
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for low in lows:
         met = evidence.state.met[low[0]]

@@ -1,4 +1,4 @@
-"""Which nodes share leaves, and over which uplink traffic between two nodes runs. Pure."""
+"""The leaves of nodes, and the uplink for traffic between two nodes. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeWiring:
         return self.known and self.leaf[a][rail] != self.leaf[b][rail]
 
     def uplink(self, leaf: int, destination: int, rail: int) -> int | None:
-        """The uplink by which traffic to a node leaves a leaf, or comes down to the node's own; None: not known."""
+        """Return the uplink of traffic to a node, up from a leaf or down to the node's own; None: not known."""
         count = self.uplinks[leaf]
         return self.place[destination][rail] % count if count else None
 
@@ -72,7 +72,7 @@ class NodeWiring:
         return {key: tuple(nodes) for key, nodes in found.items()}
 
     def reached_over(self, leaf: int, uplink: int, rail: int) -> tuple[int, ...]:
-        """The nodes of other leaves to which traffic leaves a leaf by an uplink."""
+        """Return the nodes of other leaves that a leaf reaches over an uplink."""
         count = self.uplinks[leaf]
         places = range(uplink, self.most_places, count) if count else ()
         return tuple(

@@ -1,4 +1,4 @@
-"""What goes wrong with a lab."""
+"""Errors of labs."""
 
 from hpcforge.host.commands import HostError
 

@@ -1,4 +1,4 @@
-"""What a lab on this machine has, for those who stand in for the rest."""
+"""The facts of a lab on this machine, for the stand-ins for everything else."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _FEW = 200  # nodes that the small one has room for
 
 
 def subnet_for(nodes: int) -> str:
-    """The subnet that a lab of a real site's nodes asks for: never one of the site's own."""
+    """Return the subnet for a lab of a real site's nodes: never one of the site's own."""
     return str(next(POOL.subnets(new_prefix=_SMALL if nodes <= _FEW else _LARGE)))
 
 
 def facts_of(lab: Lab) -> LabFacts:
-    """What a lab has: the nodes that its blueprint asked for last, those that were started."""
+    """Return the facts of a lab: the nodes that its blueprint declared last and that were started."""
     nodes = (lab.node(name) for name in lab.in_blueprint)
     keys = ((node, kind_of(lab).host_key(lab, node)) for node in nodes)
     machines = {node.name: LabMachine(node.address, (key,)) for node, key in keys if key is not None}
@@ -35,7 +35,7 @@ def facts_of(lab: Lab) -> LabFacts:
 
 
 def planned_facts(nodes: Sequence[str], user: str, cidr: str) -> LabFacts:
-    """What a lab of these nodes would have if it were up."""
+    """Return the facts that a lab of these nodes would have if it were up."""
     subnet = IPv4Network(cidr)
     placed = place(subnet, subnet, dict.fromkeys(nodes))
     machines = {name: LabMachine(str(address), (_NOT_YET,)) for name, address in placed.items()}

@@ -1,4 +1,4 @@
-"""The kinds of labs, and what one has to do.
+"""The kinds of labs, and their interface.
 
 `up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.lab`) are the
 same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is the layer
@@ -47,7 +47,7 @@ class LabBackend(Protocol):
         """
 
     def memory_mib(self, lab: Lab) -> int | None:
-        """What each node has for itself, in MiB; None: nodes share this machine's."""
+        """Return each node's own memory, in MiB; None: nodes share this machine's."""
 
     def prepare_host(self) -> None:
         """Change what this machine needs for nodes to run; again is harmless. Under the host lock."""
@@ -75,19 +75,19 @@ class LabBackend(Protocol):
         """All machines of all labs of this kind that run (`Lab.machine`), and when each started, in s since 1970."""
 
     def host_key(self, lab: Lab, node: PlacedNode) -> str | None:
-        """The public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
+        """Return the public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
 
     def check_disks(self, lab: Lab, node: PlacedNode) -> None:
         """Raise `LabError` if a disk or base of a node is missing."""
 
     def written(self, lab: Lab, node: PlacedNode) -> Path:
-        """The first of a stopped node's disks, made if need be; from here on it can be set aside by a save."""
+        """Return the first of a stopped node's disks, made if missing; a save can set it aside from here on."""
 
     def remove_other_disks(self, lab: Lab, wanted: Disks) -> None:
         """Remove all disks of the lab but these, and what is left of nodes that have none."""
 
     def disk_sizes_kib(self, lab: Lab, wanted: Disks) -> Mapping[tuple[str, int], int]:
-        """What each of these disks takes on this machine."""
+        """Return the size of each of these disks on this machine, in KiB."""
 
     def remove(self, directory: Path, tags: Collection[str]) -> None:
         """End all machines of a lab and let go of its directory, found by what is there, not by what is written down.
@@ -100,7 +100,6 @@ KINDS: Mapping[LabKind, LabBackend] = {"nspawn": nspawn, "vm": vm, "vagrant": va
 
 
 def kind_of(lab: Lab) -> LabBackend:
-    """What a lab is made of."""
     return KINDS[lab.kind]
 
 
@@ -114,7 +113,7 @@ _PACKAGES = {
 
 
 def host_packages(kind: LabBackend) -> dict[str, str]:
-    """The Debian packages that a host of such labs needs, and a program that each brings."""
+    """Return the Debian packages that a host of such labs needs, and a program that each brings."""
     return {**kind.PACKAGES, **_PACKAGES}
 
 

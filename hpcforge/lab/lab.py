@@ -42,7 +42,7 @@ from hpcforge.tally import Tallies, silent
 
 # How to get into a lab's nodes: keys, host keys, inventory.
 def make_key(lab: Lab) -> None:
-    """The lab's own key pair, once."""
+    """Make the lab's own key pair, once."""
     if not (lab.key.exists() and lab.key.with_name("key.pub").exists()):
         lab.key.unlink(missing_ok=True)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"hpcforge lab {lab.name}", "-f", lab.key)
@@ -178,7 +178,7 @@ def up(
 
 
 def status(name: str) -> LabStatus:
-    """What runs of a lab; `LabError` if there is no such lab."""
+    """Return the running parts of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
     sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(state.disks_of(save.nodes) for save in lab.saves)))
     kept = tuple(_save_status(save, sizes) for save in lab.saves)
@@ -261,7 +261,7 @@ def runs(lab: Lab, node: str) -> bool:
 
 
 def load(name: str) -> Lab | None:
-    """The lab of that name, up or not, or None."""
+    """Return the lab of that name, up or not, or None."""
     check_lab_name(name)
     require_root()
     return state.read(name)
@@ -474,7 +474,7 @@ def _remove(name: str, progress: Progress) -> None:
 
 
 def _readable(name: str) -> Lab | None:
-    """The lab as it is written down, if that can be read; `UnknownKindError` where we do not know how to end it."""
+    """Return the recorded lab if it can be read; raise `UnknownKindError` for a kind that this hpcforge cannot end."""
     try:
         return state.read(name)
     except UnknownKindError:

@@ -42,12 +42,12 @@ def listed() -> tuple[ListedRehearsal, ...]:
 
 
 def blueprint_of(name: str) -> Path | None:
-    """The blueprint that a rehearsal was made from, or grown from last; None where that cannot be read."""
+    """Return the blueprint that a rehearsal was made from, or grown from last; None where that cannot be read."""
     return next((Path(lab.blueprint) for lab in listed() if lab.name == name and lab.blueprint), None)
 
 
 def known_names(blueprint: Path) -> list[str]:
-    """The rehearsals that were made from a blueprint."""
+    """Return the rehearsals that were made from a blueprint."""
     where = str(blueprint.resolve())
     return [lab.name for lab in listed() if lab.blueprint == where]
 

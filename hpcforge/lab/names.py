@@ -25,7 +25,7 @@ _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 def default_lab_name(blueprint: Path) -> str:
-    """The name that this user's lab of this blueprint always has: USER-FILE-DIGEST, e.g. `root-rehearsal-3f2a`."""
+    """Return the fixed name of this user's lab of this blueprint: USER-FILE-DIGEST, e.g. `root-rehearsal-3f2a`."""
     user = os.environ.get("SUDO_USER") or getpass.getuser()
     where = blueprint.resolve()
     digest = hashlib.sha256(f"{user}\0{where}".encode()).hexdigest()[:4]
@@ -39,7 +39,7 @@ def _slug(text: str) -> str:
 
 
 def check_lab_name(name: str) -> str:
-    """The name itself; `LabError` if it could not be used as it is for directories and processes."""
+    """Return the name itself; `LabError` if it could not be used as it is for directories and processes."""
     if not _LAB_NAME.fullmatch(name) or len(name) > 32:
         raise LabError(
             f"{name!r} is not a valid lab name",
@@ -49,7 +49,7 @@ def check_lab_name(name: str) -> str:
 
 
 def check_node_name(name: str) -> str:
-    """The name itself; `LabError` if it is not a plain lower-case host name."""
+    """Return the name itself; `LabError` if it is not a plain lower-case host name."""
     if not _NODE_NAME.fullmatch(name) or len(name) > 63:
         raise LabError(
             f"{name!r} is not a valid node name", "use up to 63 of a-z, 0-9 and hyphens, beginning with a letter"
@@ -58,7 +58,7 @@ def check_node_name(name: str) -> str:
 
 
 def check_save_name(name: str) -> str:
-    """The name itself; `LabError` if it is none for a save."""
+    """Return the name itself; `LabError` if it is not valid for a save."""
     if not _SAVE_NAME.fullmatch(name) or len(name) > 32:
         raise LabError(
             f"{name!r} is not a valid save name",
@@ -68,7 +68,7 @@ def check_save_name(name: str) -> str:
 
 
 def check_user_name(name: str) -> str:
-    """The name itself; `LabError` if it is not a plain login name or is root (a rehearsal logs in as in life)."""
+    """Return the name itself; `LabError` if it is not a plain login name, or is root: no rehearsal logs in as root."""
     if not _USER_NAME.fullmatch(name) or name == "root":
         raise LabError(
             f"{name!r} cannot be the login user of a lab", "use an ordinary name, e.g. `access: {user: ops, ...}`"
@@ -77,7 +77,7 @@ def check_user_name(name: str) -> str:
 
 
 def tag_for(name: str, taken: Collection[str]) -> str:
-    """A lab's tag: from its name, and not one that another lab has."""
+    """Return a lab's tag: from its name, and different from the tags of other labs."""
     return next(tag for tag in _tags(name) if tag not in taken)
 
 
@@ -89,13 +89,13 @@ def _tags(name: str) -> Iterator[str]:
 
 
 def machine_name(tag: str, node: str) -> str:
-    """The nspawn machine of a node. At most 12 characters: nspawn's interface on the host is `vb-` and this."""
+    """Return a node's nspawn machine. At most 12 characters: nspawn's interface on the host is `vb-` and this."""
     plain = f"{tag}-{node}"
     return plain if len(plain) <= 12 else f"{tag}-{hashlib.sha256(node.encode()).hexdigest()[:5]}"
 
 
 def segment_bridge(tag: str, segment: str) -> str:
-    """The bridge of a further segment of a lab; at most 15 characters."""
+    """Return the bridge of a further segment of a lab; at most 15 characters."""
     return f"{tag}s{hashlib.sha256(segment.encode()).hexdigest()[:6]}"
 
 
@@ -105,7 +105,7 @@ def lab_directory(name: str) -> Path:
 
 
 def lab_names() -> tuple[str, ...]:
-    """The labs there are on this host, up or not, of any checkout."""
+    """Return the labs on this host, up or not, of any checkout."""
     labs = paths.STATE / "labs"
     return tuple(sorted(path.name for path in labs.iterdir())) if labs.is_dir() else ()
 

@@ -28,7 +28,7 @@ def taken_subnets() -> list[IPv4Network]:
 
 
 def ensure_bridges(lab: Lab) -> None:
-    """The bridge, up, with the host's address on it; those of further segments, up, on which the host is not."""
+    """Set up the bridge, with the host's address, and those of further segments, without one."""
     _ensure(lab, lab.bridge)
     run("ip", "address", "replace", f"{lab.gateway}/{lab.network_address.prefixlen}", "dev", lab.bridge)
     run("ip", "link", "set", lab.bridge, "up")
@@ -72,7 +72,7 @@ def remove_bridge(bridge: str) -> None:
 
 
 def bridges_of(name: str) -> set[str]:
-    """The bridges of a lab, by the alias that they carry."""
+    """Return the bridges of a lab, by the alias that they carry."""
     return {path.name for path in Path("/sys/class/net").iterdir() if _alias(path.name) == _alias_of(name)}
 
 
@@ -96,7 +96,7 @@ POOL = IPv4Network("10.77.0.0/16")
 
 
 def parse_cidr(text: str) -> IPv4Network:
-    """An IPv4 network with room for nodes; `LabError` otherwise."""
+    """Parse an IPv4 network with room for nodes; `LabError` otherwise."""
     try:
         network = IPv4Network(text)
     except (AddressValueError, NetmaskValueError, ValueError) as error:
@@ -107,7 +107,7 @@ def parse_cidr(text: str) -> IPv4Network:
 
 
 def choose_subnet(wanted: IPv4Network, taken: Sequence[IPv4Network]) -> IPv4Network:
-    """The wanted network if nothing on the host overlaps it, else the first free one of its size in 10.77.0.0/16."""
+    """Return the desired network if it is free on the host, else the first free one of its size in 10.77.0.0/16."""
     for network in (wanted, *POOL.subnets(new_prefix=wanted.prefixlen)):
         if not any(network.overlaps(other) for other in taken):
             return network
@@ -136,7 +136,7 @@ def place(wanted: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | N
 
 
 def gateway(subnet: IPv4Network, nodes: Iterable[IPv4Address]) -> IPv4Address:
-    """The host's own address on the bridge: the first, or the last that no node has."""
+    """Return the host's own address on the bridge: the first, or the last that no node has."""
     used = set(nodes)
     first, last = subnet.network_address + 1, subnet.broadcast_address - 1
     backwards = (last - offset for offset in range(subnet.num_addresses - 2))

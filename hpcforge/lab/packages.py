@@ -34,19 +34,19 @@ _AT_ONCE = 8  # sources that are asked for at the same time
 
 
 def choose_cache(taken: Collection[str]) -> str:
-    """The first cache directory that no other lab has."""
+    """Return the first cache directory that no other lab has."""
     candidates = (str(cache() / "apt" / str(number)) for number in range(len(taken) + 1))
     return next(path for path in candidates if path not in taken)
 
 
 def served_caches() -> set[str]:
-    """The cache directories that proxies are set up for, also those of labs that cannot be read."""
+    """Return the cache directories that proxies are set up for, also those of labs that cannot be read."""
     texts = [path.read_text() for path in RUN.glob(f"{_configuration('*').name}/{_FILE}")]
     return {found[1] for text in texts if (found := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
 
 
 def choose_port() -> int:
-    """A port that is free on all addresses of the host now."""
+    """Return a port that is free on all addresses of the host now."""
     for port in _PORTS:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -23,9 +23,9 @@ def greets(address: str, patience_s: float = 5) -> bool:
 def ssh_argv(
     lab: Lab, node: str, command: Sequence[str] = (), *, known_hosts: Path | None = None, patience_s: int = 15
 ) -> list[str]:
-    """The ssh command line into a node: a login shell, or a command whose words arrive as they are given here.
+    """Return the ssh command line into a node: a login shell, or a command with its words passed unchanged.
 
-    `known_hosts`: where its host key stands, else where all of the lab do. `patience_s`: for a connection.
+    `known_hosts`: the file with its host key, else the lab's own. `patience_s`: for a connection.
     """
     options = {
         "StrictHostKeyChecking": "yes",

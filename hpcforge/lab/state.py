@@ -144,7 +144,7 @@ class Lab:
         return IPv4Network(self.cidr)
 
     def node(self, name: str) -> PlacedNode:
-        """A node by name; `LabError` if there is none."""
+        """Return a node by name; `LabError` if there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -155,7 +155,7 @@ class Lab:
         )
 
     def save(self, name: str) -> Save:
-        """A save by name; `LabError` if there is none."""
+        """Return a save by name; `LabError` if there is none."""
         for save in self.saves:
             if save.name == name:
                 return save
@@ -169,7 +169,7 @@ class Lab:
         return self.directory / "nodes" / node
 
     def machine(self, node: str) -> str:
-        """What a node is called on the host."""
+        """Return a node's name on the host."""
         return machine_name(self.tag, node)
 
 
@@ -183,9 +183,9 @@ def save(lab: Lab) -> None:
 
 
 def read(name: str) -> Lab | None:
-    """The lab of that name, or None; `LabError` if what is written down cannot be understood.
+    """Return the lab of that name, or None; `LabError` if its record cannot be understood.
 
-    Raises `UnknownKindError`, which is one, for a lab of a kind that another version of hpcforge has.
+    Raise `UnknownKindError`, a subclass, for a lab of a kind that another version of hpcforge has.
     """
     path = lab_directory(name) / "lab.json"
     try:
@@ -215,7 +215,7 @@ def others(name: str) -> tuple[Lab, ...]:
 
 
 def lying_on(folder: Path) -> tuple[str, ...]:
-    """The labs of which something lies in a folder: those as well that another version of hpcforge has written down."""
+    """Return the labs that use a file in a folder, also those recorded by another version of hpcforge."""
     said = json.dumps(f"{folder}/")[:-1]  # as the beginning of a path is written
     records = ((name, lab_directory(name) / "lab.json") for name in lab_names())
     return tuple(name for name, path in records if path.is_file() and said in path.read_text(errors="replace"))
@@ -233,7 +233,7 @@ def _check_kind(path: Path, data: dict[str, Any]) -> None:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong, in a line."""
+    """Return the error as one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -261,7 +261,7 @@ def check_save(lab: Lab, name: str, *, replacing: bool) -> None:
 
 
 def saved(lab: Lab, name: str, *, saved_s: float, running: Collection[str]) -> Lab:
-    """The lab with all disks as they are set aside under a name, and a new one for each node."""
+    """Return the lab with its disks set aside under a name, and a new disk for each node."""
     ran = tuple(node.name for node in lab.nodes if node.name in running)
     save = Save(name, saved_s, lab.nodes, ran, lab.in_blueprint, lab.blueprint, lab.network)
     others = tuple(other for other in lab.saves if other.name != name)
@@ -271,7 +271,7 @@ def saved(lab: Lab, name: str, *, saved_s: float, running: Collection[str]) -> L
 
 
 def restored(lab: Lab, save: Save, names: Sequence[str] | None) -> Lab:
-    """The lab as it was at a save; or, of all that is in it now, only these nodes."""
+    """Return the lab as it was at a save; or, with `names`, the present lab with only these nodes restored."""
     if names is None:
         back = replace(lab, in_blueprint=save.in_blueprint, blueprint=save.blueprint, network=save.network)
         return replace(_on_new_disks(back, save.nodes), under_way=UnderWay("restored", save.name, save.running))
@@ -292,7 +292,7 @@ def forgotten(lab: Lab, name: str) -> Lab:
 
 
 def without_disks(lab: Lab, names: Collection[str]) -> Lab:
-    """These nodes are to be made anew: on an empty disk, and on none that a save has set aside."""
+    """Return the lab with these nodes to be made again: on an empty disk, and on none that a save has set aside."""
     bare = [replace(node, disks=()) for node in lab.nodes if node.name in names]
     back = _on_new_disks(lab, bare)
     fresh = {node.name: node for node in back.nodes}
@@ -308,7 +308,7 @@ def ended(lab: Lab, not_started: Collection[str] = ()) -> Lab:
 
 
 def disks_of(nodes: Collection[PlacedNode]) -> set[tuple[str, int]]:
-    """The disks of nodes: node and number."""
+    """Return the disks of nodes: node and number."""
     return {(node.name, disk) for node in nodes for disk in node.disks}
 
 

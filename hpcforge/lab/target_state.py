@@ -1,4 +1,4 @@
-"""What a lab is to be, given what is asked for and what there is already. Pure."""
+"""The target state of a lab, from the request and the present lab. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Trees:
 
 
 def trees_of(image: Path) -> Trees:
-    """The base of nodes from an image; it always has Python."""
+    """Return the base of nodes from an image; it always has Python."""
     return Trees((str(image),), (str(image),))
 
 
@@ -62,14 +62,14 @@ def check(request: UpRequest) -> None:
 
 
 def releases(request: UpRequest) -> tuple[str, ...]:
-    """The releases of its nodes, each once."""
+    """Return the releases of its nodes, each once."""
     return tuple(dict.fromkeys(node.release or request.release for node in request.nodes))
 
 
 def new_lab(
     request: UpRequest, trees: Mapping[str, Trees], *, subnet: IPv4Network, tag: str, port: int, packages_cache: str
 ) -> Lab:
-    """A lab that is not there yet; `trees` are by release."""
+    """Return a new lab; `trees` are by release."""
     placed = subnets.place(subnets.parse_cidr(request.cidr), subnet, _addresses(request.nodes))
     return Lab(
         name=request.name,
@@ -94,7 +94,7 @@ def new_lab(
 
 
 def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Collection[str] = ()) -> Lab:
-    """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added.
+    """Return an existing lab with the request added: present nodes keep their disk and address, new ones are added.
 
     `trees` are by release. A node that is `bare`, with no disk yet, may be of another release than the one before it.
     """

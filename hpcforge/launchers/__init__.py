@@ -39,7 +39,7 @@ class Launcher(BaseModel):
         return bool(self.command)
 
     def words(self, values: Mapping[str, str | tuple[str, ...]]) -> list[str]:
-        """The command with its values; a word that is only a name becomes all the words of its value."""
+        """Return the command with its values; a word that is only a name becomes all the words of its value."""
         found: list[str] = []
         for word in self.command:
             value = values.get(word[1:-1], "")

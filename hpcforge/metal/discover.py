@@ -1,4 +1,4 @@
-"""Machines are asked by their management controllers, and the inventory gets what it lacks."""
+"""Query machines through their management controllers, and add missing data to the inventory."""
 
 from __future__ import annotations
 

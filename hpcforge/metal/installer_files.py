@@ -1,4 +1,4 @@
-"""What a site's own installer is told, so that a node has what it needs before the first apply. Pure.
+"""Files for a site's own installer, so that a node meets the needs of the first apply. Pure.
 
 Preseed for debian-installer, and user-data, meta-data and network-config for cloud-init's NoCloud source. Neither
 names a disk or confirms a write: an installer asks then, and wipes none by mistake (`installer_disks`).

@@ -66,12 +66,12 @@ _MAC = re.compile("[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def _bare_address(text: str) -> str:
-    """An address without the length of its prefix, and out of a URL."""
+    """Return an address without its prefix length, and extracted from a URL."""
     return text.removeprefix("http://").removeprefix("https://").partition("/")[0]
 
 
 def _xcat_mac(text: str) -> str:
-    """A MAC address; of xCAT's several (`mac!name|mac!name`), the first whose name is not *NOIP*."""
+    """Return a MAC address; of xCAT's several (`mac!name|mac!name`), the first whose name is not *NOIP*."""
     parts = [part.partition("!") for part in text.split("|")]
     return suggestions.mac(next((mac for mac, _, name in parts if name != "*NOIP*"), text))
 
@@ -172,13 +172,13 @@ def _rows_of(nodes: Collection[str], separator: str) -> Callable[[str], bool]:
 
 
 def _node(text: str, nodes: Collection[str]) -> str:
-    """A node's name as the blueprint has it: in lower case, and without the domain."""
+    """Return a node's name as the blueprint has it: in lower case, and without the domain."""
     name = text.lower()
     return name if name in nodes else name.partition(".")[0]
 
 
 def _shown(reading: _ListReading) -> tuple[Diagnostic, ...]:
-    """What is wrong, in the order of the file and without passwords."""
+    """Return the errors, in the order of the file and without passwords."""
     lines = list(reading.source.lines)
     for cell in reading.hidden:
         mark, line = cell.mark, lines[cell.mark.line - 1]
@@ -188,9 +188,9 @@ def _shown(reading: _ListReading) -> tuple[Diagnostic, ...]:
 
 
 def _heading(reading: _ListReading) -> _ListHeading | None:
-    """The heading of a list: the first line that names nodes and something of an inventory; what is before it is named.
+    """Return the heading of a list: the first line that names nodes and inventory keys; report the lines before it.
 
-    A comment is the heading only where no other line is: xCAT's tables have one.
+    A comment is the heading only if there is no other: xCAT's tables have one.
     """
     candidates: list[_ListHeading] = []
     comments: list[_ListHeading] = []
@@ -220,14 +220,14 @@ def _heading(reading: _ListReading) -> _ListHeading | None:
 
 
 def _columns(lines: Sequence[str], number: int, separator: str) -> _ListHeading:
-    """A line as a heading. Raises `CellError`."""
+    """Parse a line as a heading. Raise `CellError`."""
     bare = re.sub(r"^\s*#+", lambda match: " " * len(match[0]), lines[number - 1])
     cells, end = record([*lines[: number - 1], bare, *lines[number : number + 9]], number, separator)
     return _ListHeading(end, separator, cells, [_FIELD_OF.get(_word(cell.text)) for cell in cells])
 
 
 def _word(heading: str) -> str:
-    """A heading as `_HEADINGS` has it."""
+    """Return a heading in the form of `_HEADINGS`."""
     plain = unicodedata.normalize("NFKD", heading.lower()).encode("ascii", "ignore").decode()
     return re.sub("[^a-z0-9]+", "_", plain).strip("_")
 
@@ -284,7 +284,7 @@ def _take(reading: _ListReading, heading: _ListHeading, row: ListRecord) -> None
 def _owner(
     reading: _ListReading, names: Sequence[ListCell], values: Mapping[str, ListCell], row: ListRecord
 ) -> ListCell | None:
-    """The node that a record is about; None: there is an error, or the record is left out."""
+    """Return the node that a record describes; None: there is an error, or the record is left out."""
     node = next((cell for cell in names if cell.text in reading.nodes), None) or next(iter(names), None)
     if node is None:
         if values:
@@ -310,7 +310,7 @@ def _owner(
 
 
 def _typed(reading: _ListReading, name: str, cell: ListCell) -> str:
-    """The value as an inventory has it; "" if it is wrong."""
+    """Return the value as an inventory has it; "" if it is wrong."""
     if _CHANGED.fullmatch(cell.text):
         message = f"{name}: {quote(cell.text)} is a number that a spreadsheet has changed"
         reading.add(message, cell.mark, "format the column as text, enter the value again, and save the list")

@@ -1,4 +1,4 @@
-"""Machines as their management controllers describe them: which node each is, and what differs. Pure.
+"""Machines as their management controllers describe them: the node of each, and the differences. Pure.
 
 A controller may lie: a serial number or a MAC address that two machines show is nobody's, and what the inventory has
 already is never replaced here.
@@ -245,12 +245,12 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
 
 
 def _of_several(values: Iterable[str]) -> set[str | None]:
-    """What more than one machine shows, so that it says nothing of any."""
+    """Return the values of more than one machine, which identify none."""
     return {value for value, count in Counter(values).items() if count > 1}
 
 
 def _boot_mac(machine: Machine) -> str | None:
-    """The one MAC address that it can boot from: its only one, or the only one with a link."""
+    """Return the one MAC address that it can boot from: its only one, or the only one with a link."""
     for listed in (machine.macs, machine.linked):
         macs = [mac for mac in listed if may_be_mac_of_port(mac)]
         if len(macs) == 1 and not machine.more_macs:
@@ -269,7 +269,7 @@ def _bmc(node: Node, known: InventoryNode, machine: Machine) -> dict[str, object
 
 
 def without_machine(nodes: Iterable[Node], matches: MachineMatches, asked: Collection[str]) -> tuple[str, ...]:
-    """The nodes that no machine is, although their controllers' addresses were asked."""
+    """Return the nodes without a machine, although their controllers' addresses were asked."""
     return tuple(
         node.name
         for node in nodes

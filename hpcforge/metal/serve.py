@@ -1,4 +1,4 @@
-"""Which nodes are to be installed, and all that serving them needs of a site."""
+"""The nodes to be installed, and the settings for serving them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _BEFORE_ROOT_BYTES = 70 << 20  # partitions of boot loaders, as installer.sh mak
 
 
 def records_of(site: Site) -> Records:
-    """The installations of a site's nodes."""
     return Records(folder(site.cluster.name))
 
 
@@ -70,7 +69,7 @@ def withdraw(site: Site, names: Sequence[str]) -> None:
 
 
 def image_named(name: str | None) -> Manifest:
-    """The image with a disk that is named, or the only one there is. Raises UsageError and `ImageError`."""
+    """Return the named image with a disk, or the only one. Raise UsageError and `ImageError`."""
     if name is not None:
         found = store.read(name)
         if found.disk is None:
@@ -86,7 +85,7 @@ def image_named(name: str | None) -> Manifest:
 
 
 def boot_network(site: Site) -> Network:
-    """The network that nodes boot on: the one with `boot`, else that of their addresses."""
+    """Return the network that nodes boot on: the one with `boot`, else that of their addresses."""
     cluster = site.cluster
     return next((network for network in cluster.networks if network.boot), cluster.network)
 
@@ -142,7 +141,7 @@ def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]
 
 
 def _need(node: Node, image_bytes: int) -> Need:
-    """The disks that a node's system takes: its partitions, and for / the image and half as much again."""
+    """Return the disk space for a node's system: its partitions, and for / the image and half as much again."""
     gib = sum(node.system_disk.partitions_gib.values())
     return Need(node.system_disk.drives, (gib << 30) + image_bytes * 3 // 2 + _BEFORE_ROOT_BYTES)
 
@@ -168,7 +167,7 @@ def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ..
 
 
 def default_key(site: Site) -> Path:
-    """The key with which hpcforge logs in: that of the blueprint, else the operator's own. Raises UsageError."""
+    """Return hpcforge's login key: that of the blueprint, else the operator's own. Raise UsageError."""
     if site.cluster.access.key is not None:
         return site.cluster.access.key
     found = sorted((Path.home() / ".ssh").glob("id_*.pub"))
@@ -178,7 +177,7 @@ def default_key(site: Site) -> Path:
 
 
 def public_key(key: Path) -> str:
-    """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
+    """Return the public key that belongs to a private one, or is in a .pub file. Raise UsageError."""
     content = read_named(key)
     if key.suffix == ".pub":
         text = content.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What was in a file's place before us: its content kept under its SHA-256, its rights told by name."""
+"""The earlier content of hpcforge's files: kept under its SHA-256, with owner and group by name."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class TooLargeError(NodeError):
 
 
 def keep(path: str, folder: Path = FOLDER) -> Json | None:
-    """What is at a path now, its content safely kept on disk; None where there is nothing.
+    """Return the entry at a path, its content safely kept on disk; None where there is nothing.
 
-    Raises NodeError for what is neither a file nor a symbolic link: such a thing is not ours to replace.
+    Raise NodeError for anything but a file or a symbolic link: hpcforge must not replace it.
     """
     entry = files.look(path, files.SIZE_LIMIT)
     if entry is None:
@@ -129,7 +129,7 @@ def _kept(path: str, digest: str, folder: Path) -> bytes:
 
 
 def _relink(directory: int, name: str, before: Json) -> None:
-    """A link as it was, and whose it was: one of root's in somebody's directory could be moved and would be trusted."""
+    """Restore a link with its owner: root's link in another user's directory could be moved and would be trusted."""
     temporary = files.temporary_name(name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=directory)

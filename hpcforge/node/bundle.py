@@ -1,4 +1,4 @@
-"""What the operator host sends to a node: the program as sources, and the commands that take them in.
+"""The data that the operator host sends to a node: the program as sources, and the commands that receive them.
 
 This module and `contact` are the only ones of the package that do not travel.
 """
@@ -52,7 +52,7 @@ def modules() -> tuple[str, ...]:
 
 @cache
 def sources() -> Mapping[str, str]:
-    """Sources of the modules that travel, by their full name."""
+    """Return the sources of the modules that travel, by their full name."""
     return {name: _forms() if name == _FORMS else _source(name) for name in modules()}
 
 
@@ -108,19 +108,19 @@ def _imports(module: str) -> frozenset[str]:
 
 
 def payload(request: Mapping[str, Any]) -> str:
-    """The JSON document for the program's standard input. It may hold secrets."""
+    """Return the JSON document for the program's standard input. It may hold secrets."""
     return json.dumps({"modules": packed(str(request.get("verb"))), "request": request})
 
 
 @cache
 def packed(verb: str) -> str:
-    """The modules that a request of this verb needs, as the loader takes them: a third of the size."""
+    """Return the modules that a request of this verb needs, in the loader's form: a third of the size."""
     texts = {name: bare(text) for name, text in needed(verb).items()}
     return base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
 
 
 def bare(source: str) -> str:
-    """A source without the annotations of its functions, with which a node would take a third longer to compile it."""
+    """Return a source without annotations of functions, with which a node takes a third longer to compile it."""
     text = source.encode()
     starts = [0]  # of each line
     for line in text.splitlines(keepends=True):
@@ -153,7 +153,7 @@ def _end(at: ast.expr, starts: list[int]) -> int:
 
 
 def first_command(become: bool) -> str:
-    """The command line for a payload's ssh exec; works in any login shell, also on a node without Python.
+    """Return the command line for a payload's ssh exec; works in any login shell, also on a node without Python.
 
     `become`: by sudo without a password; else the login has to be root. Where it cannot start the program it reads
     the payload to its end and answers with one JSON line, see `hpcforge.node.contact`.

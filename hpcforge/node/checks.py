@@ -84,7 +84,7 @@ def once(several: Sequence[CheckRequest]) -> list[str | None]:
 
 
 def output(argv: Sequence[str]) -> str | None:
-    """What a command prints; None when it cannot be run, fails or takes long. NodeError where it prints too much."""
+    """Return a command's output; None when it cannot be run, fails or takes long. NodeError for too much output."""
     try:
         outcome = commands.run(argv, _ONCE_S)
     except NodeError:

@@ -57,7 +57,7 @@ class CommandResult(NamedTuple):
     cut: bool = False
 
     def whole(self, of: str) -> str:
-        """Standard output for who goes by all of it; NodeError, which names the program (`of`), where it was cut."""
+        """Return the whole standard output; NodeError, which names the program (`of`), where it was cut."""
         if self.cut:
             raise NodeError(f"`{of}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known")
         return self.stdout

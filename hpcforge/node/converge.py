@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def prepare(request: PrepareRequest, report: EventReporter) -> None:
-    """What is early, packages, the rest: all roles, a kind at a time."""
+    """Put early resources, packages, then the rest: all roles, a kind at a time."""
     work = request["work"]
     disk_space.check(work)
     with lock.held(request, "converge, prepare"):
@@ -120,7 +120,7 @@ def _is_fit(
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
-    """A role whose resources something is in the way of fails before anything of it is changed."""
+    """Fail each role with an obstacle to its resources, before any of them is changed."""
     roles = cast("Sequence[DesiredRoleRequest]", work)
     items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
     found = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
@@ -203,7 +203,7 @@ def _take_back(role: str, asked: GuardRequest, remembered: Receipt, report: Even
 
 
 def _lacking(work: Sequence[WorkRequest], report: EventReporter) -> list[str]:
-    """Packages that these roles want and that are not installed."""
+    """Return the packages of these roles that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
     try:
         return package_manager.of_node().missing([name for role in roles for name in role["packages"]]) if roles else []
@@ -285,7 +285,7 @@ def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, 
 
 
 def _still_running(work: Sequence[WorkRequest], report: EventReporter) -> None:
-    """A daemon may fall over after it was seen to run, for example when another one is restarted."""
+    """Check again that daemons run: one may fail later, for example when another one is restarted."""
     owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
     for name, unit in units.query(list(owner)).items():
         if not unit.runs:

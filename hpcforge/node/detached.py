@@ -83,7 +83,7 @@ def spool(task: str, folder: Path = FOLDER) -> Path:
 
 
 def _digest(request: Request) -> str | None:
-    """What a request is recognised by; None: it belongs to no run, so one like it may well be another."""
+    """Return the identity of a request; None: it belongs to no run, so an equal one may be another request."""
     run = request.get("run")
     if not (run and run["id"]):
         return None

@@ -1,4 +1,4 @@
-"""What other programs wrote, on the disk: few of them sync what they write, and none says so.
+"""Sync other programs' writes to disk: few of them sync their own, and none reports it.
 
 Files of ours are synced one by one as they are written (`hpcforge.node.files`). What systemctl, useradd, maintainer
 scripts and a role's own code write is synced here, before anybody is told that it is done: a power cut after that
@@ -23,7 +23,7 @@ def system() -> None:
 
 
 def places(mounts: str) -> list[str]:
-    """A place on each of these file systems, by /proc/self/mountinfo as proc_pid_mountinfo(5) has it."""
+    """Return a path on each of these file systems, from /proc/self/mountinfo as in proc_pid_mountinfo(5)."""
     found: dict[str, str] = {}
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""What the program says, one JSON object a line, and how a request's roles fare."""
+"""The program's events, one JSON object a line, and the progress of a request's roles."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def explain(error: BaseException) -> str:
 
 
 def standard_output() -> Callable[[Json], None]:
-    """A function that writes events to standard output, which nothing else in this process can write to any more."""
+    """Return a function that writes events to standard output, to which nothing else in this process can write."""
     out = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
@@ -102,15 +102,15 @@ class EventReporter:
         self.emit({"event": "progress", "role": role, "detail": readable(detail, 400)})
 
     def role_done(self, role: str) -> None:
-        """A role's units run and its checks pass."""
+        """Report that a role's units run and its checks pass."""
         self.emit({"event": "role_done", "role": role})
 
     def warning(self, detail: str) -> None:
-        """A warning; the work continues."""
+        """Report a warning; the work continues."""
         self.emit({"event": "warning", "detail": readable(detail)})
 
     def failed(self, role: str | None, kind: str, name: str, error: BaseException | str) -> None:
-        """A role failed; role None: the request as a whole."""
+        """Report that a role failed; role None: the request as a whole."""
         text = readable(error) if isinstance(error, str) else explain(error)
         if role is not None:
             self.failures.setdefault(role, text)
@@ -141,7 +141,7 @@ class EventReporter:
         return work["role"] not in self.failures and work["role"] not in self.skips
 
     def done(self, roles: Iterable[str], whole_failed: bool, facts: Mapping[str, object]) -> None:
-        """The last event. `whole_failed`: none of `roles` was done."""
+        """Report the end. `whole_failed`: none of `roles` was done."""
         failed = list(roles) if whole_failed else list(self.failures)
         event = {"event": "done", "changed": self.count, "failed": failed, "skipped": list(self.skips), "facts": facts}
         self.emit(event)

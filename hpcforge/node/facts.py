@@ -1,4 +1,4 @@
-"""What a node is: read from /proc, /sys and /etc, a few milliseconds in all."""
+"""A node's facts: read from /proc, /sys and /etc, a few milliseconds in all."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
 
 
 def driver_says(asked: nvml.Reading | None) -> answer_types.Nvml | None:
-    """What the driver says, once it has said all, or its time is up."""
+    """Return the driver's report, once it is complete, or its time is up."""
     if asked is None:
         return None
     from hpcforge.node.gpus import nvml  # noqa: PLC0415 - it was asked by it
@@ -96,7 +96,7 @@ def _nvidia_devices(devices: Path) -> list[str]:
 
 
 def fake_gpus(dev: Path) -> int:
-    """A rehearsal's stand-ins: character devices /dev/fakegpuN."""
+    """Count a rehearsal's stand-ins: character devices /dev/fakegpuN."""
     return sum(path.name[7:].isdigit() and stat.S_ISCHR(path.lstat().st_mode) for path in dev.glob("fakegpu*"))
 
 

@@ -53,7 +53,7 @@ class PathEntry(NamedTuple):
 
 
 def compare_file(wanted: File) -> Json | None:
-    """The observed state of a file's path, if it differs."""
+    """Return the observed state of a file's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -71,7 +71,7 @@ def compare_file(wanted: File) -> Json | None:
 
 
 def compare_directory(wanted: Directory) -> Json | None:
-    """The observed state of a directory's path, if it differs."""
+    """Return the observed state of a directory's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -209,7 +209,8 @@ def temporary_name(name: str) -> str:
 
 
 def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
-    """What is at an absolute path, with content up to `limit` bytes; None where there is nothing. UnsafeError.
+    """Return the entry at an absolute path, with content up to `limit` bytes; None where there is nothing.
+    UnsafeError.
 
     `whole`: with its digest however large it is, and without content.
     """
@@ -225,7 +226,7 @@ def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry |
 
 
 def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
-    """What is under a name in an open directory; `path` is for people."""
+    """Return the entry under a name in an open directory; `path` is for people."""
     try:
         info = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(info.st_mode):

@@ -107,7 +107,7 @@ def armed() -> list[Json]:
 
 
 def told() -> list[answer_types.Armed]:
-    """The same as observe tells it."""
+    """Return the armed guards in the form of observe's answer."""
     return [
         {
             "guard": armed_guard["guard"],
@@ -166,7 +166,7 @@ def refused(remembered: Receipt, role: TodoRequest) -> str | None:
 
 
 def confirm(request: ConfirmRequest, report: EventReporter) -> None:
-    """The verb confirm: hpcforge could log in after the change, so it stays. Raises NodeError if it was reverted."""
+    """Carry out confirm: hpcforge could log in after the change, so it stays. Raise NodeError if it was reverted."""
     guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for reversal in receipt.load().reverted:
@@ -179,7 +179,7 @@ def confirm(request: ConfirmRequest, report: EventReporter) -> None:
 
 
 def revert(request: RevertRequest, report: EventReporter) -> None:
-    """The verb revert, which the timer asks for: take the change back if it is due."""
+    """Carry out revert, the timer's request: revert the change if it is due."""
     guard = _checked(request["guard"])
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(NodeError):  # somebody is at work, and has been for long: being locked out is worse
@@ -291,7 +291,7 @@ def _left_s(state: Json) -> float:
 
 
 def _modules() -> Json:
-    """The sources that this program came as."""
+    """Return the sources that this program came as."""
     for finder in sys.meta_path:
         sources = getattr(finder, "sources", None)
         if sources:

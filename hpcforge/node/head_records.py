@@ -1,4 +1,4 @@
-"""What the head keeps for all operators: the history of runs, a JSON object a line, and the roster of nodes.
+"""The head's records for all operators: the history of runs, a JSON object a line, and the roster of nodes.
 
 What the lines and the roster mean is `hpcforge.run.records.history`'s; here they are only kept, whole, and given back.
 """
@@ -32,8 +32,9 @@ _READ_LIMIT = 4 * 2**20  # bytes of history in one answer, the newest; an answer
 
 
 def log(request: LogRequest, report: EventReporter, folder: Path = FOLDER) -> Json:
-    """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, keep `verdicts`
-    or `verifications`."""
+    """Carry out log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, keep `verdicts`
+    or `verifications`.
+    """
     if request["do"] == "write":
         roster = request.get("roster")
         with open_folder(folder) as fd, locked(fd):
@@ -51,7 +52,7 @@ def log(request: LogRequest, report: EventReporter, folder: Path = FOLDER) -> Js
 
 @contextlib.contextmanager
 def open_folder(folder: Path = FOLDER) -> Iterator[int]:
-    """A descriptor of the folder, made 0700 where it is missing."""
+    """Open a descriptor of the folder, made 0700 where it is missing."""
     parent = paths.open_directory(str(folder.parent), create=True)
     try:
         with contextlib.suppress(FileExistsError):
@@ -117,7 +118,7 @@ def _replace_roster(folder: int, roster: RosterRequest, report: EventReporter) -
 
 
 def _roster_run(folder: int) -> int:
-    """The number of the run that wrote the roster; 0 where there is none, or none to be read."""
+    """Return the number of the run that wrote the roster; 0 where it is missing or unreadable."""
     try:
         fd = os.open(ROSTER, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -133,7 +134,7 @@ def _roster_run(folder: int) -> int:
 
 
 def _read(folder: Path, last: int) -> Json:
-    """The last lines of history, as text, how many there are before them, and the roster's text."""
+    """Return the last lines of history, as text, the number of lines before them, and the roster's text."""
     lines, before = _last_lines(folder / HISTORY, last)
     return {"lines": lines, "before": before, "roster": files.read_text(str(folder / ROSTER))}
 

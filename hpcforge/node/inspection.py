@@ -1,4 +1,4 @@
-"""What is inspected on a host before an apply, and the conflicts that the inspection yields."""
+"""The inspection of a host before an apply, and its conflicts."""
 
 from __future__ import annotations
 

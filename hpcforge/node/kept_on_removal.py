@@ -24,10 +24,10 @@ _KEPT = {**{kind.name: kind.singular for kind in TABLE}, "units": "unit", "trees
 
 
 def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
-    """What stays when `going` (names by kind) is taken away of a role, of which the receipt has `entry`.
+    """Return what stays when `going` (names by kind) is removed from a role, of which the receipt has `entry`.
 
-    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran. Packages and paths that are not
-    there do not stay: where a run failed before it installed them, the receipt may have them all the same.
+    `whole`: no resource of the role stays, and `coded`: its own code ran. Absent packages and paths do not stay: where
+    a run failed before it installed them, the receipt may have them all the same.
     """
     words = {leftover["path"]: leftover["why"] for leftover in entry["leaves"]}
     keeps = whole and entry["on_remove"] == "keep"
@@ -44,7 +44,7 @@ def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: 
 
 
 def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
-    """What of this is there indeed; with `files` and `directories` that were to go, and are there still."""
+    """Return the items of these that exist; and of `files` and `directories` to be removed, those that still exist."""
     said = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
     packages = [name for kind, name, _ in said if kind == "package"]
     there = set(packages) - set(package_manager.of_node().missing(packages))

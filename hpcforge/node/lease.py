@@ -27,7 +27,7 @@ _MOST_BYTES = 4 << 20  # with the names of 100,000 nodes
 
 
 def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_records.FOLDER) -> Json:
-    """The verb lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
+    """Carry out lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
     if request["do"] == "look":
         held, took_over = _look(folder, request, report), None
     else:
@@ -68,7 +68,7 @@ def _drop(
 
 
 def _tell_end(folder: int, holder: answer_types.HolderAnswer) -> None:
-    """A line of history for a run that will not write its own."""
+    """Write a line of history for a run that will not write its own."""
     about = {key: holder[key] for key in ("who", "number", "since_s")}
     head_records.append(
         folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about}
@@ -90,7 +90,7 @@ def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> ans
 
 
 def _load(folder: int, report: EventReporter) -> Json | None:
-    """The lease as it was written; None where there is none, or, with a warning, none to be read."""
+    """Return the lease as it was written; None where it is missing, or, with a warning, where it is unreadable."""
     try:
         fd = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:

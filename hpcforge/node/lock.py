@@ -56,7 +56,7 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
 
 
 def describe(who: Json) -> str:
-    """A holder for people."""
+    """Describe a holder for people."""
     if not who.get("since_s"):
         return "by an unidentified process"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))

@@ -62,7 +62,7 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
 
 
 def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
-    """The newest that an answer has room for, the oldest of them first; `found` begins with the newest."""
+    """Return the newest lines that fit in an answer, the oldest of them first; `found` begins with the newest."""
     room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
     for entry in found:
         room -= len(entry[2]) + len(entry[1]) + 64
@@ -96,7 +96,7 @@ def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[
 
 
 def _time_s(line: bytes) -> float | None:
-    """The time that a line begins with, seconds since 1970."""
+    """Return the time that a line begins with, seconds since 1970."""
     text = line[:40].partition(b" ")[0].decode("ascii", "replace").replace("Z", "+00:00")
     try:
         return datetime.fromisoformat(text).timestamp()

@@ -205,7 +205,7 @@ def _packages(wanted: Sequence[DesiredRoleRequest], report: EventReporter) -> fr
 
 
 def _foreseen(wanted: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
-    """What would go if what is lacking were installed: `removes`, and `unforeseen` where that is not known yet."""
+    """Return the packages that an installation would remove: `removes`, and `unforeseen` if they are not known yet."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
     manager = package_manager.of_node()

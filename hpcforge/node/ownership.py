@@ -30,7 +30,7 @@ KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "tr
 
 
 def intend(receipt: Receipt, work: Sequence[WorkRequest], lacking: Collection[str] = ()) -> Receipt:
-    """The receipt with all that these roles own or are about to change; `lacking` are packages to be installed."""
+    """Add the resources that these roles own or will change to the receipt; `lacking` are packages to be installed."""
     roles = {role: _copied(entry) for role, entry in receipt.roles.items()}
     paths = {path for entry in roles.values() for path in made_for(entry)}
     before = _units_before(roles, work)
@@ -61,7 +61,7 @@ def intend(receipt: Receipt, work: Sequence[WorkRequest], lacking: Collection[st
 
 
 def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
-    """The receipt without packages that could not be installed after all."""
+    """Return the receipt without packages whose installation failed."""
     roles = {
         role: {**entry, "packages": [name for name in entry["packages"] if name not in names]}
         for role, entry in receipt.roles.items()
@@ -70,13 +70,13 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
 
 
 def written(receipt: Receipt, work: Sequence[WorkRequest]) -> Receipt:
-    """The receipt once these roles' resources are what they were to become: what they were until then is forgotten."""
+    """Return the receipt once these roles' resources are as desired: their earlier states are forgotten."""
     done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in of_kind(role, kind)}
     return _with_each(receipt, lambda kind, name, had: _without_was(had) if (kind, name) in done else had)
 
 
 def restore(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
-    """The receipt once these files, by path, have been put back to what they were before their last change."""
+    """Return the receipt once these files, by path, are restored to their state before the last change."""
 
     def back(kind: str, name: str, had: Known) -> Known:
         if kind != "files" or name not in states:
@@ -87,7 +87,7 @@ def restore(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
 
 
 def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
-    """The receipt once files that it had forgotten, by role and path, are there again."""
+    """Return the receipt once files that it had forgotten, by role and path, exist again."""
     roles = dict(receipt.roles)
     for role, file_entries in owned.items():
         entry = _copied(roles.get(role, _empty()))
@@ -97,7 +97,7 @@ def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
 
 
 def known(receipt: Receipt, kind: str, name: str) -> Known | None:
-    """What the receipt has of a resource, whichever role it is of."""
+    """Return the receipt's entry of a resource, of any role."""
     return _first(entry[kind].get(name) for entry in receipt.roles.values())
 
 
@@ -162,9 +162,9 @@ def _is_unowned(role: DesiredRoleRequest, entry: Json | None) -> bool:
 
 
 def forget(receipt: Receipt, work: Sequence[LessRequest]) -> Receipt:
-    """The receipt without what was removed of these roles (`{"role", "files": [path], ...}`).
+    """Return the receipt without the removed parts of these roles (`{"role", "files": [path], ...}`).
 
-    A role of which nothing but packages is left goes, unless its work says `"wanted": true`: it is still to be here.
+    A role with only packages left is removed, unless its work has `"wanted": true`: the node is still to have it.
     """
     gone = {kind: {name for role in work for name in of_kind(role, kind)} for kind in (*KEYS, "packages")}
     roles, opaque, reboots = {}, dict(receipt.opaque), dict(receipt.reboots)
@@ -241,7 +241,7 @@ def _first(values: Iterator[object]) -> object | None:
 
 
 def made_for(entry: Json) -> Iterator[str]:
-    """The directories that were made for what a role has."""
+    """Yield the directories that were made for a role's resources."""
     kinds = (*KINDS, "trees")
     yield from (path for kind in kinds for known in entry[kind].values() for path in made(known))
 
@@ -254,14 +254,14 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
 
 
 def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> list[str]:
-    """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
+    """Return the paths that its role's code has yet to make, or made (`coded`) under an hpcforge without records."""
     if known is not None:
         return known
     return [path, *files.parents(path, paths)] if coded else list(handler("directories").own(path, None, paths))
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[WorkRequest]) -> Mapping[str, Json]:
-    """What units that come to a role are like, or were before another role of ours had them."""
+    """Return the states of units that come to a role, or those before another role of hpcforge's had them."""
     known = {name: before for entry in roles.values() for name, before in entry["units"].items()}
     fresh = dict.fromkeys(name for role in work for name in _names(role, "units") if name not in known)
     try:

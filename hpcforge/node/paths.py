@@ -76,7 +76,7 @@ def raise_unsafe(path: str, error: OSError) -> None:
 
 
 def open_private(folder: Path) -> int:
-    """A descriptor of a directory of our own that only root may enter; it is made where it is missing."""
+    """Open a directory of hpcforge's that only root may enter; it is made where it is missing."""
     parent = open_directory(str(folder.parent), create=True)
     try:
         with contextlib.suppress(FileExistsError):

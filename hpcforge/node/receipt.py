@@ -83,14 +83,14 @@ class Receipt(NamedTuple):
         return self.reboots.get(role) == boot_id()
 
     def with_reboots(self, roles: Iterable[str]) -> Receipt:
-        """The receipt with a reboot due for these roles, too."""
+        """Return the receipt with a reboot due for these roles, too."""
         now = boot_id()
         due = {role: boot for role, boot in self.reboots.items() if boot == now}
         return self._replace(reboots={**due, **dict.fromkeys(roles, now)})
 
 
 def boot_id() -> str:
-    """What tells this boot of the node from every other."""
+    """Return the identity of this boot of the node."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
@@ -99,7 +99,7 @@ _SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, wha
 
 
 def load(folder: Path = FOLDER) -> Receipt:
-    """What is remembered; a file that is there and cannot be trusted is trouble, never empty."""
+    """Load the receipt; a file that is there and cannot be trusted is an error, never empty."""
     for name in (NAME, _FIRST):
         path = folder / name
         try:
@@ -113,7 +113,7 @@ def load(folder: Path = FOLDER) -> Receipt:
 
 
 def load_for_change(folder: Path = FOLDER) -> Receipt:
-    """The same for a request that will write: a damaged file is put aside, a newer one is left alone (NodeError)."""
+    """Load the receipt for a request that writes: a damaged file is put aside, a newer one stays (NodeError)."""
     found = load(folder)
     if found.newer:
         raise NodeError(str(found.trouble))
@@ -125,9 +125,10 @@ def load_for_change(folder: Path = FOLDER) -> Receipt:
 
 
 def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> Receipt:
-    """The receipt for a request that will change the node, with its run taken down; to be saved before a change.
+    """Return the receipt for a request that will change the node, with its run recorded; to be saved before a
+    change.
 
-    Raises NodeError where this node belongs to another cluster, or a later run than the request's was here.
+    Raise NodeError where this node belongs to another cluster, or a later run than the request's was here.
     """
     found = load_for_change(folder)
     if found.trouble:
@@ -222,7 +223,7 @@ def _parsed(path: Path, data: bytes) -> Receipt:
 
 
 def _lacking(entry: Json) -> Json:
-    """What an earlier hpcforge did not write."""
+    """Return the fields that an earlier hpcforge did not write."""
     every = {**{kind: {} for kind in KINDS}, **_SINCE}
     return {key: empty for key, empty in every.items() if key not in entry}
 

@@ -1,4 +1,4 @@
-"""Taking away what is ours, see `hpcforge.node`: nothing that the receipt does not have is touched.
+"""Removal of hpcforge's resources, see `hpcforge.node`: nothing outside of the receipt is touched.
 
 It can be cut off anywhere: the receipt forgets only at the end, and what is done already is found done.
 """
@@ -174,7 +174,7 @@ def _everything(remembered: Receipt, asked: Sequence[LessRequest]) -> list[LessR
 
 
 def _in_order(asked: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
-    """The roles that came last first, and of each only what is ours."""
+    """Return the roles, the last to come first, and of each only hpcforge's resources."""
     order = list(remembered.roles)
     for role in asked:
         entry = remembered.roles.get(role["role"], {})
@@ -199,7 +199,7 @@ def _unit_down(entry: Json, name: str) -> str | None:
 
 
 def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
-    """What ran before us runs again, with what it was configured with then."""
+    """Start the earlier service again, with its earlier configuration."""
     before, now = entry["units"][name], units.query([name])[name]
     actions = ["enable"] if before["enabled"] and not now.enabled else []
     if before["active"] and (entry["role"] in moved or not now.runs):
@@ -208,7 +208,7 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
 
 
 def _tree_gone(entry: Json, path: str) -> str | None:
-    """What a role's own code made; what was there before it is not its own."""
+    """Remove the tree that a role's own code made; earlier content is not its own."""
     return trees.remove(path) if entry["trees"][path] else None
 
 
@@ -230,7 +230,7 @@ def _purge(work: Sequence[LessRequest], report: EventReporter) -> None:
 
 
 def _remains(done: Sequence[LessRequest], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
-    """What is still there of these roles, and why."""
+    """Return the remains of these roles, and why they stay."""
     held = {
         name
         for entry in left.roles.values()
@@ -299,7 +299,7 @@ def _tidy(folder: int, name: str) -> None:
 
 
 def _go(report: EventReporter) -> None:
-    """The last of us: what is armed, and our own folder."""
+    """Remove hpcforge's last traces: the armed guards, and its own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):
         report.progress(None, f"{receipt.FOLDER} is gone")

@@ -187,7 +187,7 @@ else:
     _Names = TypedDict("_Names", dict.fromkeys(KINDS, list[Path]), total=False)
 
     def _items(name: str) -> Any:
-        """A list of resources of each kind, whose types cost time to have."""
+        """Return the field of a list of resources of each kind, whose types take time to make."""
         return TypedDict(
             name, {kind: Annotated[list, LazyType(partial(_list_of, kind))] for kind in KINDS}, total=False
         )
@@ -429,17 +429,17 @@ TYPES: Mapping[tuple[str, str], Any] = {
 
 
 def of_run(request: Request, run: RunRequest, task: Optional[str]) -> Request:
-    """The request as one of a run, by which a node refuses older ones; `task`: a name to come back to."""
+    """Return the request as one of a run, by which a node refuses older ones; `task`: a name to come back to."""
     return cast(Request, {**request, "run": run, **({"task": task} if task else {})})
 
 
 def within(request: Request, limit_s: float) -> Request:
-    """The request with an end: then the program ends itself."""
+    """Return the request with a time limit: then the program ends itself."""
     return cast(Request, {**request, "limit_s": limit_s})
 
 
 def only(request: Request, wanted: Callable[[str], bool]) -> Request:
-    """The request with less work: that for these roles."""
+    """Return the request with less work: that for these roles."""
     if request["verb"] != "converge":
         return request
     return cast(Request, {**request, "work": [role_work for role_work in request["work"] if wanted(role_work["role"])]})

@@ -1,4 +1,4 @@
-"""What runs first on a node: makes the modules that came along importable, then answers the request.
+"""The first code on a node: makes the modules that came along importable, then answers the request.
 
 Every Python 3 must be able to read this file, if only to say that it is too old.
 """
@@ -24,7 +24,7 @@ class BundleFinder:
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
     ) -> "importlib.machinery.ModuleSpec | None":
-        """A spec for a module that was sent, or for a package around one, which may have no text of its own."""
+        """Return a spec for a module that was sent, or for a package around one, which may have no text of its own."""
         if name not in self.sources and name not in self.packages:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=name in self.packages)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Trees: what a role's own code makes, by its path. With the role it goes, and all that is in it."""
+"""Trees: folders that a role's own code makes, by path. Each is removed with its role, and with its content."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def any_there(wanted: Mapping[str, str]) -> bool:
 
 
 def obstacle(names: Mapping[str, str]) -> str | None:
-    """A file of somebody else's by one of these names."""
+    """Return the obstacle: a file by one of these names that is not hpcforge's."""
     for name in names:
         path = f"{FOLDER}/{name}"
         text = files.read_text(path)
@@ -61,7 +61,7 @@ def restore(names: list[str], unit: str) -> str | None:
 
 
 def escaped(path: str) -> str:
-    """A path as systemd names units after it."""
+    """Return a path as systemd names units after it."""
     plain = path.strip("/")
     letters = (
         ("-" if letter == "/" else letter) if _is_plain(letter, at) else _hexed(letter)

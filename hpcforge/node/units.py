@@ -174,7 +174,7 @@ def why(name: str) -> str:
 
 
 def _journal(name: str, since: str) -> str:
-    """The last eight lines of a unit's journal."""
+    """Return the last eight lines of a unit's journal."""
     commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last lines yet
     asked = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
     return readable(commands.run(asked, _QUERY_S).stdout, 2000)

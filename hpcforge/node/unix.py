@@ -16,7 +16,7 @@ _AT_WORK = 8  # what usermod(8) ends with where the user has a process
 
 
 def gid(group: str) -> int | None:
-    """Number of a group; None where there is none."""
+    """Return the number of a group; None where there is none."""
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:

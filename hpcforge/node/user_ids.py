@@ -24,7 +24,7 @@ _LIST_OWNERS = (
 
 
 def user_id(name: str) -> int:
-    """Number of a user by name; NodeError where there is none."""
+    """Return the number of a user by name; NodeError where there is none."""
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
@@ -32,7 +32,7 @@ def user_id(name: str) -> int:
 
 
 def group_id(name: str) -> int:
-    """Number of a group by name; NodeError where there is none."""
+    """Return the number of a group by name; NodeError where there is none."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:

@@ -55,7 +55,7 @@ LASTING = frozenset(verb for (verb, _), row in VERBS.items() if row.lasting)
 
 
 def verb_of(request: Mapping[str, Any]) -> Verb:
-    """The row of a request. Raises NodeError where there is none."""
+    """Return the row of a request. Raise NodeError where there is none."""
     verb, step = request.get("verb"), request.get("phase", request.get("do", ""))
     found = VERBS.get((str(verb), str(step)))
     if found is None:
@@ -79,10 +79,10 @@ def checked(data: Any) -> Request:
 
 
 def of_kind(role: Mapping[str, Any], kind: str) -> Sequence[Any]:
-    """What a role's request says under the name of a kind: resources, or names of such."""
+    """Return a role's resources of a kind in a request, or their names."""
     return cast(Sequence[Any], role.get(kind, ()))
 
 
 def with_kinds(role: R, items: Mapping[str, Any]) -> R:
-    """What is said of a role, with this, too: what there is under the names of kinds."""
+    """Return a role's work with these items added, under the names of their kinds."""
     return cast(R, {**cast(Mapping[str, Any], role), **items})

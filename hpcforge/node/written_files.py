@@ -15,7 +15,7 @@ _ROOTS = (0, 0, 0o644)
 
 
 def compare(name: str, path: str, text: str) -> Json | None:
-    """What there is, when the file is not as wanted, of the resource that it is for."""
+    """Return the present state of the resource of a file, if the file is not as desired."""
     return None if is_there(path, text) else {"name": name, "exists": exists(path)}
 
 
@@ -38,7 +38,7 @@ def exists(path: str) -> bool:
 
 
 def obstacle(path: str) -> str | None:
-    """What is there and cannot be kept."""
+    """Return the obstacle: an entry that cannot be kept."""
     try:
         entry = files.look(path, limit=0)
     except NodeError as error:
@@ -49,7 +49,7 @@ def obstacle(path: str) -> str | None:
 
 
 def own(path: str, change: object | None) -> Json | None:
-    """What is there before the first change; unknown where it is as wanted when it is first seen."""
+    """Return the entry before the first change; unknown if it is as desired when it is first observed."""
     if change is None:
         return {"before": UNKNOWN}
     try:
@@ -59,5 +59,5 @@ def own(path: str, change: object | None) -> Json | None:
 
 
 def restore(path: str, known: Json) -> str | None:
-    """What was there before us."""
+    """Restore the earlier entry."""
     return backups.restore(path, None if known["before"] == UNKNOWN else known["before"])

@@ -1,1 +1,1 @@
-"""Roles, rendering, Desired, diff: from a `Cluster` and what nodes answered to a `Plan`. Pure."""
+"""Roles, rendering, Desired, diff: a `Plan` from a `Cluster` and the answers of nodes. Pure."""

@@ -58,7 +58,7 @@ class DrainOrder:
 
 
 def declared(cluster: Cluster) -> tuple[DeclaredWorker, ...]:
-    """What each worker must show."""
+    """Return the hardware that each worker must show."""
     return tuple(
         DeclaredWorker(
             node=node.name,
@@ -85,7 +85,8 @@ def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
 
 
 def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
-    """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
+    """Return the shortfalls of a worker's facts. `gpus_ready`: its device files should be there by now, so they are
+    counted.
 
     A driver that answers is believed before that, too. Values that a role sets are not judged here (MIG layout,
     version of an installed driver): the role checks them after its change, and these facts may be older. A node that
@@ -128,7 +129,7 @@ def has_to_be_asked_again(worker: DeclaredWorker, facts: Mapping[str, Any]) -> b
 
 
 def _told(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nvml | None:
-    """What the driver says, where it is one for what is declared."""
+    """Return the driver's report, if it is the driver of the declared GPUs."""
     told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None
     return told
 
@@ -170,10 +171,10 @@ def gpu_shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], of_roles: b
 def drains(
     found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
 ) -> tuple[DrainOrder, ...]:
-    """What Slurm must be told so that exactly the nodes that fall short are drained.
+    """Return the orders to Slurm that drain exactly the nodes with a shortfall.
 
-    `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
-    that another user drained for another reason stays drained; a node in `keep` is not resumed.
+    `slurm_nodes`: state and reason by node, from `parse_slurm_nodes`, of the judged nodes. A node that another user
+    drained for another reason stays drained; a node in `keep` is not resumed.
     """
     short: dict[str, list[Shortfall]] = {}
     for shortfall in found:
@@ -192,10 +193,10 @@ def drains(
 
 
 def unsettled(slurm_nodes: Mapping[str, tuple[str, str]]) -> bool:
-    """True until a node's daemon has registered; a drained node does not count."""
+    """Return True until a node's daemon has registered; a drained node does not count."""
     return any(nodes.registering(state) and not nodes.drained(state) for state, _ in slurm_nodes.values())
 
 
 def judged(workers: Sequence[DeclaredWorker], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """The Slurm states of just these workers."""
+    """Return the Slurm states of just these workers."""
     return {worker.node: slurm_nodes[worker.node] for worker in workers if worker.node in slurm_nodes}

@@ -1,4 +1,4 @@
-"""What a role's text asks about a node. It is rendered once for all nodes that have the same answers.
+"""The node data that a role's text depends on. It is rendered once for all nodes with the same data.
 
 A text asks for attributes that many nodes share, whether a name is among some (`node.name in cluster.services.dns.on`),
 or a method of the cluster (`cluster.file_systems(node)`). What else it may do with `node` is not followed: then it is
@@ -190,5 +190,5 @@ def _declares(part: nodes.Node, names: Iterable[str]) -> bool:
 
 
 def _constant(part: nodes.Node) -> str:
-    """What stands in brackets, "" where it is computed."""
+    """Return the constant in brackets, "" if it is computed."""
     return str(part.value) if isinstance(part, nodes.Const) else ""

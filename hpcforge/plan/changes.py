@@ -1,4 +1,4 @@
-"""What changes on one node, role by role: `Wanted` and what was found to `Change`s, with reason and disruption."""
+"""The changes on one node, role by role: desired and observed state compared, with reason and disruption."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVERYTHING = Scope()
 
 
 def node_changes(roles: Sequence[DesiredRole], seen: Observation, bare: Bare) -> Iterator[tuple[DesiredRole, Change]]:
-    """The roles that have something to change. Roles restart units of others on their node."""
+    """Yield the roles with a change. Roles restart units of others on their node."""
     scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
     if not seen.python and seen.receipt is None:
@@ -66,7 +66,7 @@ class _Changed:
     disturbers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # unit -> paths of other roles
 
     def only_in(self, lines: str, change: ResourceChange) -> bool:
-        """True where it is known that a file changes in nothing but lines which match an expression."""
+        """Return True if it is known that a file changes only in lines which match an expression."""
         file, old = change.resource, change.found.get("text")
         new = self.texts.get(file.text or "") if isinstance(file, File) and not file.holds else None
         if old is None or new is None:
@@ -76,7 +76,7 @@ class _Changed:
 
 
 def _disturbers(roles: Iterable[DesiredRole]) -> dict[str, list[str]]:
-    """The paths of roles that say so for which a unit of another role's is restarted, by that unit."""
+    """Return the paths of roles that restart a unit of another role when they change, by that unit."""
     found: dict[str, list[str]] = {}
     for restart in (restart for wanted in roles for restart in wanted.restarts):
         found.setdefault(restart.unit, []).extend(restart.watches)
@@ -95,7 +95,7 @@ class Bare:
     changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
 
     def change(self, wanted: DesiredRole) -> Change:
-        """What changes of a role; false where nothing does."""
+        """Return the change of a role; false where nothing changes."""
         if id(wanted) not in self.changes:
             seen = Observation("", python=False)
             # every unit is started, whatever it watches
@@ -106,7 +106,7 @@ class Bare:
 def _judged_change(
     wanted: DesiredRole, difference: Difference, changed: _Changed, seen: Observation, scope: Scope
 ) -> Change:
-    """What changes, with reason and disruption; false where nothing does."""
+    """Return the change, with reason and disruption; false where nothing changes."""
     forced = wanted.role in scope.forced
     change = _change(wanted, difference, changed, forced)
     if scope.take_over:
@@ -175,7 +175,7 @@ def _owns(wanted: DesiredRole) -> OwnedResources:
 
 
 def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted: bool) -> Reason:
-    """The one word for why: what a person would look into first comes first."""
+    """Return the one word for why: the most important cause comes first."""
     if not seen.configured:
         return "new node"
     if forced:
@@ -201,7 +201,7 @@ def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted:
 
 
 def _disruptions(wanted: DesiredRole, change: Change) -> dict[RebootCause, Disruption]:
-    """What each part that changes does; a unit is not disrupted by being started or re-read."""
+    """Return the disruption of each changed part; starting or reloading a unit does not disrupt it."""
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = wanted.disrupts.get("packages", "none")
@@ -220,7 +220,7 @@ def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _differing(difference: Difference) -> dict[tuple[str, str], ActualState]:
-    """What was found of each resource that is not as wanted, by kind and name."""
+    """Return the observed state of each resource that differs from the desired one, by kind and name."""
     return {
         (kind.name, resource[kind.key]): resource
         for kind in KINDS.values()
@@ -241,7 +241,7 @@ def _unit(
     changed: _Changed,
     again: str | None,
 ) -> UnitChange | None:
-    """What is done to a unit, and why; `own` are the changes of its role."""
+    """Return the change of a unit, and why; `own` are the changes of its role."""
     actions: list[Action] = []
     reasons = []
     if found is not None and not found["enabled"]:
@@ -270,7 +270,7 @@ def _unit(
 
 
 def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
-    """The files whose change, if they have one, a refresh is enough for."""
+    """Return the files for whose change, if they have one, a refresh is enough."""
     lines = {reread.path: reread.lines for reread in unit.rereads}
     changes = {change.resource.named: change for change in own}
     return {

@@ -1,4 +1,4 @@
-"""Whose clock is wrong, and what is not done there until it is right. Pure.
+"""Nodes with a wrong clock, and the work that waits until it is right. Pure.
 
 Slurm's daemons use credentials that are invalid if clocks differ by minutes. munge then reports an authentication
 error, which does not lead to the clock. So hpcforge checks clocks first (decision 14).
@@ -77,10 +77,9 @@ class ClockOff:
 def clocks_off(
     clocks: Mapping[str, Span], head: str, setting: Container[str], fetching: Container[str] = ()
 ) -> tuple[ClockOff, ...]:
-    """The nodes whose clocks are off, the `head` first. `clocks`: by node, against this host's.
+    """Return the nodes with wrong clocks, the `head` first. `clocks`: by node, against this host's.
 
-    `setting`: nodes where something is to be done that sets the clock, as the first apply does; `fetching`: nodes where
-    packages are to be fetched.
+    `setting`: nodes with a change that sets the clock, as the first apply does; `fetching`: nodes that fetch packages.
     """
     of = _reference(clocks, head)
     found = []

@@ -160,7 +160,7 @@ def _compile(
 
 
 def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> dict[str, _Here]:
-    """The roles of each node, each with the names of those that it needs there. Nodes with the same roles share it."""
+    """Return the roles of each node, each with the roles that it needs there. Nodes with the same roles share it."""
     running: dict[str, list[_Compiler]] = {node.name: [] for node in cluster.nodes}
     for of, several in compilers.items():
         for compiler in several:
@@ -193,7 +193,7 @@ def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
-    """What roles contribute to others, by kind; for a kind of nodes, by node. All nodes are handed the controller's."""
+    """Return roles' contributions to others, by kind; for a kind of nodes, by node. All nodes get the controller's."""
     controller = cluster.by_name[cluster.slurm.controller].platform
     kinds = kinds_of((compiler.role for compiler in compilers[controller]), partial(_known, cluster))
     found: dict[str, object] = {}
@@ -231,7 +231,7 @@ def _check_chosen(cluster: Cluster, roles: Sequence[Role], contributions: Contri
 
 
 def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | None:
-    """The values that the first unique field of a kind may have; None: any."""
+    """Return the values that the first unique field of a kind may have; None: any."""
     if spec.known is None:
         return None
     with _explained(role, "accepts"):
@@ -321,13 +321,13 @@ class _Compiler:
         return tuple([node for node in self.nodes if node.platform == platform])
 
     def artifacts(self, platform: Platform | None) -> tuple[Artifact, ...]:
-        """What the depot has to serve for it on the nodes of a platform, each once."""
+        """Return the artifacts that the depot serves for it on the nodes of a platform, each once."""
         specs = self.role.spec.artifacts
         found = (self._each(node, specs, _artifact) for node in (self.on(platform) if specs else ()))
         return tuple(dict.fromkeys(artifact for several in found for artifact in several))
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
-        """What it contributes to a kind, for all nodes or for one; nothing where it runs on no node."""
+        """Yield its contributions to a kind, for all nodes or for one; nothing where it runs on no node."""
         nodes = self.nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
@@ -349,7 +349,7 @@ class _Compiler:
         return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
     def wanted(self, node: Node, here: tuple[str, ...]) -> DesiredRole:
-        """What a node should have of it. `here`: the roles that it needs and that run on the node."""
+        """Return its desired resources on a node. `here`: the roles that it needs and that run on the node."""
         return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
 
     def _called(self, wanted: DesiredRole) -> DesiredRole:
@@ -459,7 +459,7 @@ class _Compiler:
                 yield RoleNeed(role)
 
     def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
-        """What is made of each spec, for a node. `specs` is a field of the role's, always the same object."""
+        """Make a resource of each spec, for a node. `specs` is a field of the role's, always the same object."""
         if not specs:
             return ()
         if id(specs) not in self.alike:
@@ -478,7 +478,7 @@ class _Compiler:
         return MadeOnce(asked_of(text for spec in specs for text in _texts_of(self.role, spec)), self._context)
 
     def _wrong_at(self, spec: ResourceSpec, error: Exception) -> RoleError:
-        """The error of a resource, with its place in role.yaml."""
+        """Return the error of a resource, with its place in role.yaml."""
         name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key", "port"))), "")
         return self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error))
 
@@ -527,7 +527,7 @@ class _Compiler:
         return file
 
     def _text(self, spec: FileSpec, context: Context) -> _Text:
-        """What is in a file. What is the same on all nodes is rendered once."""
+        """Return the content of a file. Content that is the same on all nodes is rendered once."""
         text = spec.content if spec.source is None else self.role.texts[spec.source]
         assert text is not None
         known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))

@@ -1,4 +1,4 @@
-"""What each node should have: typed resources, rendered, content stored once per distinct text.
+"""The desired state of each node: typed resources, rendered, content stored once per distinct text.
 
 The JSON form of these (`Wanted.plain`) is what the node program is sent, see `hpcforge.node`.
 """
@@ -186,7 +186,7 @@ class DesiredRole:
 
 
 def by_kind(resources: Iterable[Resource], items: Iterable[T]) -> dict[str, list[T]]:
-    """What there is for each resource, by the kind of that."""
+    """Group items that belong to resources, by the resources' kind."""
     found: dict[str, list[T]] = {}
     for resource, item in zip(resources, items, strict=True):
         found.setdefault(resource.kind, []).append(item)

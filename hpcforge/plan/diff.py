@@ -1,4 +1,4 @@
-"""`Desired` and what nodes answered to a `Plan`."""
+"""Compare `Desired` with the answers of nodes, as a `Plan`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def nodes_affecting_jobs(
     removals: Mapping[str, Sequence[Removal]],
     drains: Iterable[DrainOrder],
 ) -> frozenset[str]:
-    """The nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
+    """Return the nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
     reach = _Reach(desired, frozenset(workers))
     found = {drain.node for drain in drains if drain.action == "resume"}
     for step in steps:
@@ -221,7 +221,7 @@ def _clocks(
 
 
 def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:
-    """What is in the way of the roles that the plan is for, as far as nodes can tell."""
+    """Yield the obstacles to the roles in the plan, as far as nodes can report them."""
     for name, seen in reachable.items():
         for wanted in desired.nodes[name] if seen.differs or seen.failed or seen.obstacles else ():
             if scope.only is None or wanted.role in scope.only:
@@ -240,7 +240,7 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Sc
 
 
 def surplus(seen: Observation) -> tuple[Removal, ...]:
-    """What a node's receipt owns and no role wants there."""
+    """Return the resources that a node's receipt owns and no role desires there."""
     roles = (seen.receipt or {}).get("surplus") or {}
     return tuple(
         Removal(

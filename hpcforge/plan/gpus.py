@@ -89,7 +89,7 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
 
 
 def remarks(nvml: Nvml) -> Iterator[str]:
-    """What should be known of GPUs, and keeps no jobs away: some of it passes by itself."""
+    """Yield remarks on GPUs that keep no jobs away: some of the conditions pass by themselves."""
     for gpu in nvml["gpus"]:
         reasons = gpu["clock_reasons"]
         slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
@@ -204,7 +204,7 @@ _Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
 
 
 def _layout_rule(mig: Layout) -> _Rule:
-    """The instances of each GPU. The mode outlives a restart on some, a layout on none."""
+    """Return the rule for the instances of each GPU. The mode outlives a restart on some, a layout on none."""
     by_gpu = {index: sorted(instance.profile for instance in instances) for index, instances in enumerate(mig)}
 
     def judge(gpu: Gpu, _model: GpuModel) -> _Judged:

@@ -93,12 +93,12 @@ def taken_back(reversal: Mapping[str, Any]) -> str:
 
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
-    """What a node says that has none of these."""
+    """Return the answer of a node that has none of these."""
     return by_kind(resources, ({KINDS[resource.kind].key: resource.named, "exists": False} for resource in resources))
 
 
 def nothing_there(wanted: DesiredRole) -> Difference:
-    """The difference of a node that has nothing of a role: for first contact, before the node can answer."""
+    """Return the difference of a node that has nothing of a role: for first contact, before the node can answer."""
     return {
         "role": wanted.role,
         "packages": list(wanted.packages),

@@ -1,4 +1,4 @@
-"""The plan: what would change where, and why. Complete, printable data; running reads nothing else."""
+"""The plan: the changes, where and why. Complete, printable data; running reads nothing else."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Change:
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
     def on(self, node: str, own: dict[str, RoleNeed] | None = None) -> Change:
-        """The same with what it needs on its own node by that node's name; `own` has such needs of the node by role."""
+        """Return the change with its needs on its own node under that node's name; `own` has these needs by role."""
         if all(need.nodes for need in self.needs):
             return self
         own = {} if own is None else own
@@ -159,7 +159,7 @@ class Change:
         return _BUT_NEEDS(self)
 
     def of(self, kind: type[R]) -> list[tuple[R, ActualState]]:
-        """What changes of one kind, and what is there instead."""
+        """Return the changes of one kind, and the observed states."""
         return [
             (resource_change.resource, resource_change.found)
             for resource_change in self.resources
@@ -300,7 +300,7 @@ class Plan:
         return tuple(sorted(used, key=lambda entry: (entry.name, entry.version)))
 
     def disruption(self, node: str) -> Disruption:
-        """The worst that its changes do to a node."""
+        """Return the worst that its changes do to a node."""
         gone = (removal.owns.disrupts for removal in self.removals.get(node, ()))
         return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
 
@@ -317,5 +317,5 @@ class Plan:
 
 
 def worst(disruptions: Any) -> Disruption:
-    """The worst of several; none if there are none."""
+    """Return the worst of several; none if there are none."""
     return max(disruptions, key=DISRUPTIONS.index, default="none")

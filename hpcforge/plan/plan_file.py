@@ -31,7 +31,7 @@ class PlanFileError(ExpectedError):
 
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:
-    """The file's content. It holds what the plan shows: old and new texts of files, and no secret."""
+    """Return the file's content: everything that the plan shows, with old and new texts of files, and no secret."""
     body = _PLAN.dump_json(plan)
     header = {
         "hpcforge_plan": _FORMAT,
@@ -44,7 +44,7 @@ def dump_plan(plan: Plan, key: bytes) -> bytes:
 
 
 def load_plan(data: bytes, key: bytes) -> Plan:
-    """The plan that was dumped under the same key, by a hpcforge with the same kind of plan. Raises `PlanFileError`."""
+    """Load a plan dumped under the same key, by an hpcforge with the same kind of plan. Raise `PlanFileError`."""
     first, newline, rest = data.partition(b"\n")
     header = _header(first) if newline else None
     if header is None:
@@ -75,12 +75,12 @@ def _seal(header: dict[str, Any], body: bytes, key: bytes) -> str:
 
 @cache
 def _shape() -> str:
-    """A digest of what a plan consists of: it changes with every field that comes, goes or means another type."""
+    """Return a digest of a plan's types: it changes with every field that is added, removed or gets another type."""
     return hashlib.sha256(json.dumps(_bare(_PLAN.json_schema()), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _bare(schema: Any) -> Any:
-    """A schema without its prose."""
+    """Return a schema without its prose."""
     if isinstance(schema, dict):
         return {key: _bare(value) for key, value in schema.items() if key not in ("title", "description")}
     return [_bare(value) for value in schema] if isinstance(schema, list) else schema

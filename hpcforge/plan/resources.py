@@ -21,7 +21,7 @@ TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}"
 
 @cache
 def _adapter(of: Any) -> TypeAdapter[Any]:
-    """What makes a value of this type out of plain data. Raises ValueError for what is none."""
+    """Return the adapter that makes a value of this type from plain data. It raises ValueError for invalid data."""
     return TypeAdapter(of)
 
 
@@ -48,7 +48,7 @@ AnyResource = Annotated[
 
 
 def as_templates(of: type[Resource]) -> dict[str, Any]:
-    """The fields of a kind as role.yaml may give them: every scalar as the template that it is rendered from."""
+    """Return the fields of a kind for role.yaml: every scalar as the template that it is rendered from."""
     hints, said = get_type_hints(of), get_type_hints(of, include_extras=True)
     made = {}
     for field in fields(of):
@@ -61,7 +61,7 @@ def as_templates(of: type[Resource]) -> dict[str, Any]:
 
 
 def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
-    """The resource that a spec with these fields says. Raises ValueError where a field is not of its type."""
+    """Render the resource of a spec with these fields. Raise ValueError where a field is not of its type."""
     types = _types(of)  # type: ignore[arg-type]
     values = {name: _rendered(getattr(spec, name), render) for name in types}
     return of(**{name: _typed(name, types[name], value) for name, value in values.items()})

@@ -43,7 +43,7 @@ class CheckedRole:
 
 
 def role_folders(folder: Path) -> list[Path]:
-    """The folder itself, if it is a role, or else those in it that are."""
+    """Return the folder itself, if it is a role, or else those in it that are."""
     folder = folder.resolve() if folder.is_symlink() else folder  # the operator's word: it may be followed
     return (
         [folder] if _is_role(folder) else sorted(path for path in folder.iterdir() if path.is_dir() and _is_role(path))
@@ -71,7 +71,7 @@ def _is_role(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> Role | CheckedRole:
-    """A role; one that is wrong, or a site's own Ansible role, for which there is nothing to render, is judged here."""
+    """Read a role; judge one that is invalid, or a site's own Ansible role, which has nothing to render."""
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
@@ -92,7 +92,7 @@ _SAY_WHAT_GOES = (
 
 
 def _is_for_site_roles(folder: Path) -> bool:
-    """An Ansible role for the blueprint's `software.site_roles`: nothing in it says where it runs."""
+    """Return True for an Ansible role of the blueprint's `software.site_roles`: it does not state where it runs."""
     if not is_inside(folder, "tasks/main.yml"):
         return False
     text = read_inside(folder, ROLES.file, MAX_YAML).decode(errors="replace") if is_inside(folder, ROLES.file) else ""
@@ -132,7 +132,7 @@ def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> CheckedRo
 
 
 def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
-    """A role and the roles that it needs, so that errors of other roles are not reported."""
+    """Return a role and the roles that it needs, so that errors of other roles are not reported."""
     found: dict[str, Role] = {}
     left = [role]
     while left:
@@ -155,7 +155,7 @@ def _said(role: Role, message: str, loc: Loc, hint: str | None = None, severity:
 
 
 def _manners(role: Role) -> Iterator[Diagnostic]:
-    """What cannot be, or what would surprise later, whatever the cluster."""
+    """Yield impossible or later surprising settings, for any cluster."""
     spec = role.spec
     if not ROLE_NAME.fullmatch(role.name):
         yield _said(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)

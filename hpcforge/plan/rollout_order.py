@@ -1,4 +1,4 @@
-"""Which nodes wait for others, which go first, and which have to be empty. Pure.
+"""The order of nodes: the waiting ones, the first ones, and those that must be empty. Pure.
 
 Only nodes in service are held back: the others have no jobs yet. A node that others need starts at once, as do nodes
 with a change that must happen everywhere together: a delay would block all nodes.
@@ -44,7 +44,7 @@ class Order:
         return {group: tuple(nodes) for group, nodes in groups.items()}
 
     def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
-        """The nodes that go first; none where a group has no others to be spared. A deferred one is no canary."""
+        """Return the first nodes to change; none in a group without others to spare. A deferred one is no canary."""
         nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
         count = self.plan.rollout.canary
         return tuple(nodes[:count]) if len(nodes) > count else ()

@@ -1,4 +1,4 @@
-"""The roster: which nodes there are, as the last apply left it. Kept on the head; what it lacks costs no correctness.
+"""The roster: the nodes as the last apply left them. Kept on the head; a missing entry costs no correctness.
 
 A node that is in the roster and not in the blueprint is one that leaves. Its address and host keys stand here because
 nothing else knows them any more.
@@ -78,7 +78,7 @@ _ROSTER = TypeAdapter(Roster)
 
 
 def parse_roster(text: str | None, cluster: str) -> Roster:
-    """What `roster_document` became as text; none there is an empty one. Never an exception."""
+    """Parse the text of a `roster_document`; return an empty roster without one. Never an exception."""
     if text is None:
         return Roster()
     try:
@@ -100,7 +100,7 @@ def parse_roster(text: str | None, cluster: str) -> Roster:
 
 
 def roster_document(roster: Roster) -> dict[str, Any]:
-    """The form in which it is kept."""
+    """Return the form in which it is kept."""
     kept = dataclasses.asdict(roster)
     document = {"schema": SCHEMA_VERSION, **{key: kept[key] for key in ("cluster", "run", "nodes")}}
     document = json.loads(json.dumps(document))  # tuples as lists, as they will be read
@@ -108,9 +108,9 @@ def roster_document(roster: Roster) -> dict[str, Any]:
 
 
 def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], gone: Collection[str]) -> Roster:
-    """The roster after a run that `reached` some nodes and removed those that are `gone`.
+    """Return the roster after a run that `reached` some nodes and removed those that are `gone`.
 
-    Others stay as they were: a node that was not asked for, or did not answer, is still there.
+    Others stay as they were: a node that was not selected, or did not answer, is still there.
     """
     nodes = {name: machine for name, machine in old.nodes.items() if name not in gone}
     for node in cluster.nodes:
@@ -133,7 +133,7 @@ def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, Kno
 
 
 def without(roster: Roster, nodes: Collection[str]) -> Roster:
-    """The roster less these nodes."""
+    """Return the roster without these nodes."""
     return dataclasses.replace(
         roster, nodes={name: machine for name, machine in roster.nodes.items() if name not in nodes}
     )
@@ -146,7 +146,7 @@ def _confirms(known: KnownMachine | None, machine: Enrolled) -> bool:
 
 
 def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
-    """The nodes that the blueprint no longer names."""
+    """Return the nodes that the blueprint no longer names."""
     return {name: machine for name, machine in roster.nodes.items() if name not in cluster.by_name}
 
 

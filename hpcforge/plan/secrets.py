@@ -1,4 +1,4 @@
-"""The secrets that roles declare: what each is made of, and who may put it into files. Values never come here."""
+"""The secrets that roles declare: the form of each, and the roles that may put it into files. Values never come here."""
 
 from __future__ import annotations
 
@@ -93,21 +93,21 @@ def is_derived(name: str) -> bool:
 
 
 def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
-    """Raises ValueError for a name that is none of the `secrets` which a role may use."""
+    """Raise ValueError for a name outside of the `secrets` which a role may use."""
     if name not in secrets and not is_derived(name):
         known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
         raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {known}")
 
 
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:
-    """Raises ValueError for one that a role may not put inside a text."""
+    """Raise ValueError for a secret that a role may not put inside a text."""
     check_usable(name, secrets)
     if is_derived(name) or not secrets[name].spec.is_text:
         raise ValueError(f"secret {name!r} is no text of one line: it can only be all of a file (`secret: {name}`)")
 
 
 def check_mode(file: File) -> None:
-    """Raises ValueError for a file that holds secrets and that everybody may read."""
+    """Raise ValueError for a file that holds secrets and is readable by all users."""
     if int(file.mode, 8) & 0o007 and not all(map(is_public, file.holds)):
         raise ValueError(f"it holds {', '.join(file.holds)}, and mode {file.mode} is for everybody: 0600 or 0640, say")
 

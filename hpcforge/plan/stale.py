@@ -29,7 +29,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 def drop_nodes(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
-    """The plan less these nodes, with what is unreachable, in service, running and amiss with clocks now."""
+    """Return the plan without these nodes, with present unreachable nodes, service states, jobs and clock errors."""
     lost = {node: why for node, why in now.unreachable.items() if node in made.nodes}
     gone = {*nodes, *lost, *now.refused}
     steps = [Step(s.role, {n: c for n, c in s.changes.items() if n not in gone}) for s in made.steps]

@@ -1,4 +1,4 @@
-"""Which smoke tests run on which nodes: of a node set the whole, or what has changed with a partner each. Pure.
+"""The choice of smoke tests and nodes: the whole node set, or its changed nodes with a partner each. Pure.
 
 The same choice is made twice: for the plan, and again when the tests begin, with who is usable and busy then.
 """
@@ -124,7 +124,7 @@ def smoke_runs(
 
 
 def up_to(cluster: Cluster, level: Level) -> tuple[SmokeTest, ...]:
-    """The blueprint's tests up to a level."""
+    """Return the blueprint's tests up to a level."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     return tuple(test for test in tests if LEVELS.index(test.program.level) <= LEVELS.index(level))
 
@@ -191,7 +191,7 @@ def _touched(
 
 
 def _one_each(cluster: Cluster, nodes: Sequence[str], kinds: Collection[tuple[str, Gpus | None]]) -> Iterator[str]:
-    """The first node of each of these kinds, as far as there is one."""
+    """Yield the first node of each of these kinds, as far as there is one."""
     first = {_kind(cluster, node): node for node in reversed(nodes)}
     yield from (first[kind] for kind in kinds if kind in first)
 

@@ -113,14 +113,14 @@ def _text(desired: Desired, file: File) -> str:
 
 
 def _beside(role: DesiredRole) -> str:
-    """A role's packages, units and resources other than files, a line each."""
+    """Return a role's packages, units and resources other than files, a line each."""
     lines = [f"package {name}" for name in role.packages] + [f"unit {unit.name}" for unit in role.units]
     lines += [f"{KINDS[each.kind].singular} {each.named}" for each in role.resources if not isinstance(each, File)]
     return "".join(f"{line}\n" for line in lines)
 
 
 def differences(before: Texts, after: Texts) -> Iterator[Difference]:
-    """What differs, by path; nodes where it differs in the same way are together."""
+    """Yield the differences, by path; nodes with the same difference are together."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for key in dict.fromkeys((*before, *after)):
         was, now = before.get(key, ""), after.get(key, "")

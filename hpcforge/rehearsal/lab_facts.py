@@ -62,7 +62,9 @@ _REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
 
 
 def elsewhere(lab: LabFacts) -> LabFacts:
-    """The same lab in another subnet and with other keys: what is said of it differs from the lab's in these alone."""
+    """Return the same lab in another subnet and with other keys: texts about it differ from the lab's in these
+    alone.
+    """
     machines = {
         name: LabMachine(as_elsewhere(lab, machine.address), tuple(f"{key}elsewhere" for key in machine.host_keys))
         for name, machine in lab.machines.items()
@@ -71,7 +73,7 @@ def elsewhere(lab: LabFacts) -> LabFacts:
 
 
 def as_elsewhere(lab: LabFacts, text: str) -> str:
-    """A text about the lab, with the subnet that `elsewhere` gives it."""
+    """Return a text about the lab, with the subnet that `elsewhere` gives it."""
     here = tuple(lab.cidr.split(".")[:2])
 
     def forward(found: re.Match[str]) -> str:

@@ -15,11 +15,12 @@ _OF_EACH_GROUP = 3  # workers
 
 
 def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
-    """The nodes to rehearse, in the cluster's order: those of the node set `wanted`, else of each kind enough.
+    """Return the nodes to rehearse, in the cluster's order: those of the node set `wanted`, else a sample of each
+    kind.
 
-    Without a word that is every node with a function other than worker, the first three workers of each group, and of
-    a partition that has none of these the first. Nodes that carry a service come along in any case.
-    Raises `SelectionError` where `wanted` names nothing.
+    The default is every node with a function other than worker, the first three workers of each group, and the first
+    node of a partition that has none of these. Nodes that carry a service are always included. Raise `SelectionError`
+    where `wanted` names nothing.
     """
     named = select(cluster, [wanted], []) if wanted else (*_of_each_kind(cluster),)
     needed = {*named, *carriers(cluster)}
@@ -27,7 +28,7 @@ def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
 
 
 def carriers(cluster: Cluster) -> set[str]:
-    """The nodes that carry a service, or have files of others, Slurm's controller among them."""
+    """Return the nodes that carry a service, or have files of others, Slurm's controller among them."""
     servers = {file_system.server for file_system in cluster.storage if file_system.server}
     return {cluster.slurm.controller, *servers, *(name for service in cluster.services.values() for name in service.on)}
 
@@ -50,7 +51,7 @@ _EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
 
 
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
-    """A card for each link that carries networks of a node; the first is on the lab's own segment."""
+    """Return a card for each link that carries networks of a node; the first is on the lab's own segment."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     found: list[Card] = []
     for name, shared in carried(cluster, node).items():

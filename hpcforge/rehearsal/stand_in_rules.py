@@ -38,7 +38,7 @@ _SHARED = 2  # times the limit of a ratio of speeds, where nodes share cores: a 
 
 
 def login_user(cluster: Cluster) -> str:
-    """The account by which a lab of this cluster is entered: an ordinary one, as in life."""
+    """Return the login account for a lab of this cluster: an ordinary one, as on real nodes."""
     return "ops" if cluster.access.user == "root" else cluster.access.user
 
 
@@ -85,7 +85,7 @@ def _of(names: Iterable[str], there: Collection[str]) -> tuple[str, ...]:
 
 
 def _tests(tests: tuple[SmokeTest, ...], there: Collection[str]) -> tuple[SmokeTest, ...]:
-    """The tests on the nodes that are there; those that take more nodes are left out."""
+    """Return the tests on the present nodes, without those that take more nodes."""
     small = (replace(test, nodes=_of(test.nodes, there)) for test in tests)
     return tuple(dict.fromkeys(test for test in small if test.nodes and len(test.nodes) >= test.program.min_nodes))
 
@@ -275,7 +275,7 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
 
 
 def _on_cpus(cluster: Cluster) -> PyTorch | None:
-    """The build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
+    """Return the build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
 
     None where the cluster has no PyTorch, or one for CPUs already.
     """
@@ -346,13 +346,13 @@ def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 
 
 def _of_ratio(program: SmokeTestProgram) -> tuple[Threshold, ...]:
-    """The highest ratios of speeds: of a node's to other nodes', or to its own before."""
+    """Return the highest ratios of speeds: of a node's to other nodes', or to its own before."""
     ratios = {measure.name for measure in program.measures if measure.unit == "1" and measure.better == "lower"}
     return tuple(line for line in program.lines if line.measure in ratios and line.bound.startswith("at_most"))
 
 
 def _of_speed(program: SmokeTestProgram) -> tuple[Threshold, ...]:
-    """The lines that say how fast it must be, by itself or beside other nodes; shared cores do not explain a tenth."""
+    """Return the limits for its speed, alone or beside other nodes; shared cores do not explain a tenth."""
     units = {measure.name: measure.unit for measure in program.measures}
     of_speed = (line for line in program.lines if units[line.measure].endswith("/s") or units[line.measure] in _TIMES)
     return tuple(line for line in of_speed if line.bound != "at_least_of_median" or line.number > _TENTH)

@@ -54,7 +54,7 @@ def steps(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> Iter
 
 
 def rehearsed(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> tuple[Cluster, tuple[StandIn, ...]]:
-    """The cluster that the lab is to be, and what stands in for what."""
+    """Return the cluster for the lab, and the stand-ins."""
     done = tuple(steps(cluster, lab, rules))
     return (done[-1].cluster if done else cluster), tuple(step.stand_in for step in done)
 
@@ -69,7 +69,7 @@ _NOWHERE = Expression("false")
 def rehearsed_roles(
     roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Role, ...]:
-    """The roles as a rehearsal has them: those that it leaves out run nowhere.
+    """Return the roles as a rehearsal has them: those that it leaves out run nowhere.
 
     `boots`: its nodes have kernels of their own; `away`: roles whose packages are out of reach, and why.
     """

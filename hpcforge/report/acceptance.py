@@ -1,4 +1,4 @@
-"""What a cluster is handed over with: the blueprint's requirements, the nodes, the verdicts and every exception.
+"""The acceptance record of a cluster: the blueprint's requirements, the nodes, the verdicts and every exception.
 
 Computed from what nodes and head report. No test runs for it, and nothing is changed.
 """

@@ -231,7 +231,7 @@ def _tests(report: AcceptanceReport, racks: Racks) -> Tables:
 
 
 def _numbers(test: AcceptedTest, racks: Racks) -> Tables:
-    """What each node measured."""
+    """Return the numbers of each node."""
     measured = {node for by_node in test.numbers.values() for node in by_node}
     rows = {
         name: PageRow(tuple(by_node.get(name, "-") for by_node in test.numbers.values()))

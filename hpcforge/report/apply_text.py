@@ -65,7 +65,6 @@ def _by_reason(roles: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _left(stays: Sequence[Kept] | None) -> str:
-    """The report of a cleaned node."""
     if stays is None:
         return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
     return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"
@@ -122,7 +121,7 @@ def next_steps(
 
 
 def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
-    """A command that runs a job on all that its partition has in service, or why there is none."""
+    """Return a command for a job on all nodes of its partition in service, or why there is none."""
     person = _somebody(cluster)
     if person is None:
         return "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}"
@@ -153,9 +152,9 @@ _ROWS = 8  # of what is not as expected in a verdict
 
 
 def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: float) -> str:
-    """A line a verdict, as `summary_line` puts it, with what to type next under one that did not pass.
+    """Write a line for each verdict, as `summary_line` does, with the next command under one that did not pass.
 
-    Then what was not tested now, and since when that stands. `again` is the command that tests what waits.
+    Then list the tests that did not run now, and their last verdicts. `again` is the command for the waiting tests.
     """
     lines: list[str] = []
     for number, result in enumerate(tests.reached):
@@ -261,7 +260,7 @@ def _line(verdict: Verdict, away: Collection[str]) -> str:
 
 
 def _since(record: KeptVerdicts, away: Collection[str]) -> str:
-    """What has become of the nodes since a verdict on a whole set."""
+    """Describe the changes to nodes since a verdict on a whole set."""
     gone = [node for node in record.verdict.nodes if node in away]
     if gone:
         return f"{fold(gone)} was there then, and is away now"

@@ -1,4 +1,4 @@
-"""What was plugged in otherwise than drawn, for people and as JSON."""
+"""Cables that differ from the drawing, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 8  # moves of one finding; --json has all
 def cabling_text(
     report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str], left_out: Sequence[str] = ()
 ) -> str:
-    """Findings, each with its fix and the resulting labels of cables; last, the totals."""
+    """Write the findings, each with its fix and the resulting labels of cables; last, the totals."""
     lines: list[str] = []
     for finding in report.findings:
         lines += [f"{finding.kind}: {finding.message}", *_moves(finding)]
@@ -68,7 +68,7 @@ def _move(move: CableMove) -> str:
 def cabling_json(
     report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str], left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The same as data."""
+    """Return the findings as data."""
     return {
         "schema_version": 1,
         "as_drawn": report.as_drawn,

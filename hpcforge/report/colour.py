@@ -35,7 +35,7 @@ _BAD = "failed|unreachable|left behind|wrong|timed out|error|invalid|down"
 
 
 def _diagnostic(severity: str, group: str) -> str:
-    """The first line of a diagnostic or an error, the line of its file, and the carets below that."""
+    """Colour the first line of a diagnostic or an error, the line of its file, and the carets below that."""
     return rf"""
     ^(?P<title_{group}_at>[^\n]*?:[ ])??(?P<{group}>{severity}:)(?P<title_{group}_text>[^\n]*)
     (?:\n[ ]*\d+[ ]\|[^\n]*\n[ ]{{6}}\|[ \t]*(?P<{group}_caret>\^+)$)?
@@ -43,7 +43,7 @@ def _diagnostic(severity: str, group: str) -> str:
 
 
 def _column(before: str, name: str) -> str:
-    """A state in a column that has `before` in front of it."""
+    """Return the pattern of a state in a column that follows `before`."""
     return "|".join(
         rf"^{before}(?P<{group}_{name}>{words})(?=[ ]{{2}}|$)"
         for group, words in (("good", _GOOD), ("warn", _WARN), ("bad", _BAD))
@@ -96,7 +96,7 @@ def spans(text: str, kind: Kind) -> Iterator[tuple[int, int, str]]:
 
 
 def painted(text: str, kind: Kind) -> str:
-    """The text with colours for a terminal; it is clean before."""
+    """Return the text with colours for a terminal; it is clean before."""
     pieces, at = [], 0
     for begin, end, style in spans(text, kind):
         codes = ";".join(_CODES[word] for word in style.split())

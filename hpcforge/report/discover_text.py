@@ -1,4 +1,4 @@
-"""What `hpcforge discover` prints: machines, as a table and as JSON, and remarks about them."""
+"""The output of `hpcforge discover`: machines, as a table and as JSON, and remarks about them."""
 
 from __future__ import annotations
 

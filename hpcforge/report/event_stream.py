@@ -1,4 +1,4 @@
-"""What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
+"""The events of an apply, to people on stderr and, on request, as JSON lines on stdout.
 
 Other commands whose `--json` is one document write these lines to stderr (`beside_document`).
 
@@ -74,7 +74,7 @@ class Stream:
         """Nothing is kept back."""
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
-        """What will be done."""
+        """Write the plan."""
         self._write("plan", plan=plan, moved=dict(moved))
         self.human.block(plan_text(plan), "plan")
         self.human.expect(self._expected(plan))
@@ -91,7 +91,7 @@ class Stream:
         self.human.say(text)
 
     def detail(self, text: str) -> None:
-        """What is being done just now; for people only."""
+        """Ignore the present activity, which is for people only."""
         self.human.detail(text)
 
     def nodes(self, names: Collection[str]) -> None:
@@ -99,7 +99,7 @@ class Stream:
         self.human.nodes(names)
 
     def event(self, event: Event) -> None:
-        """An engine's event."""
+        """Write an engine's event."""
         if event.kind in _OF_NODES:
             self._write(event.kind, **{**event.data, "node": event.node})
         self.human.event(event)
@@ -135,11 +135,11 @@ class Stream:
         return self.human.phase(name)
 
     def result(self, done: ApplyResult, code: int) -> None:
-        """The result."""
+        """Write the result."""
         self._write("result", exit=int(code), **vars(done))
 
     def ended(self, code: int) -> None:
-        """The exit status of a command that has a document for its result."""
+        """Write the exit status of a command whose result is a document."""
         self._write("result", exit=int(code))
 
     def _write(self, event: str, /, **data: Any) -> None:

@@ -48,7 +48,7 @@ class Board:
         self._ends: dict[str, str] = {}
 
     def expect(self, nodes: Iterable[str]) -> None:
-        """These nodes are about to be worked on, and no others."""
+        """Set the nodes of the coming work, and no others."""
         self._nodes = set(nodes)
         self._at_work, self._ended, self._ends = {}, Counter(), {}
 

@@ -1,4 +1,4 @@
-"""What all pages and their drawings are made of."""
+"""The common parts of all pages and their drawings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hpcforge.report.text import clean
 
 
 def page_environment(filters: Mapping[str, Callable[..., object]]) -> Environment:
-    """What fills the templates of pages, with the filters of a page.
+    """Return the environment for the templates of pages, with the filters of a page.
 
-    Text is escaped and has no control characters; only the filter `drawing` lets markup pass, for what `put_text` and
-    element trees have made. An undefined name is an error.
+    Text is escaped and has no control characters; only the filter `drawing` passes markup, from `put_text` and element
+    trees. An undefined name is an error.
     """
     environment = Environment(
         loader=PackageLoader("hpcforge.report", "templates"),
@@ -34,7 +34,7 @@ def _printable(value: object) -> object:
 
 
 def px(value: float) -> str:
-    """A number as SVG takes it, to a hundredth of a pixel."""
+    """Format a number for SVG, to a hundredth of a pixel."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""A plan as text: per step the nodes, folded, and what would change on them."""
+"""A plan as text: per step the nodes, folded, and their changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS = {
 
 
 def stays_lines(stays: Iterable[Kept]) -> Iterator[str]:
-    """A line for those of a kind that stay for the same reason."""
+    """Write a line for those of a kind that stay for the same reason."""
     names: dict[tuple[str, str], dict[str, None]] = {}
     for remnant in stays:
         names.setdefault((remnant.kind, remnant.why), {}).update(dict.fromkeys(remnant.names))
@@ -41,7 +41,7 @@ def stays_lines(stays: Iterable[Kept]) -> Iterator[str]:
 
 
 def stays_text(stays: Mapping[str, Iterable[Kept]]) -> str:
-    """What stays on each node, nodes with the same folded together; nothing for those where nothing does."""
+    """Write the resources that stay on each node, equal nodes folded together; nothing for nodes without any."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for node, left in stays.items():
         nodes.setdefault(tuple(stays_lines(left)), []).append(node)
@@ -60,9 +60,9 @@ _POPULAR_FROM = 200  # lines: in a text of so many difflib passes over lines tha
 
 
 def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None) -> str:
-    """The whole plan. `new_files` shows the content of files that are not there yet, too.
+    """Write the whole plan. `new_files` shows the content of new files, too.
 
-    `longest`: the lines of a diff that are shown; None: all.
+    `longest`: the number of lines shown of a diff; None: all.
     """
     lines: list[str] = []
     if plan.offline:
@@ -128,7 +128,7 @@ def disks_text(wipes: Sequence[str], drives: int) -> str:
 
 
 def _smoke(plan: Plan) -> Iterator[str]:
-    """The tests on each node set, and the nodes of their sets that are not tested."""
+    """Write the tests on each node set, and the nodes of their sets that are not tested."""
     for run in plan.smoke.runs:
         tests = ", ".join(run.tests)
         if run.whole:
@@ -162,7 +162,7 @@ def _why(change: Change) -> str:
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
-    """Removals role by role, then what stays."""
+    """Write removals role by role, then the resources that stay."""
     return [*_goes(removals), *_stays(removals)]
 
 
@@ -329,7 +329,7 @@ def _clock(clock: ClockOff) -> Iterator[str]:
 
 
 def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
-    """What is in the way, and of which nodes nothing else is done for it."""
+    """Write the obstacles, and the nodes that get no other change because of them."""
     nodes: dict[str, list[str]] = {}
     for obstacle in obstacles:
         lines = nodes.setdefault(obstacle.node, [])
@@ -357,7 +357,7 @@ def _its(nodes: Sequence[str]) -> str:
 
 
 def plan_summary(plan: Plan) -> str:
-    """The last line: how many nodes change, and what that disrupts."""
+    """Write the last line: the number of changed nodes, and the disruption."""
     touched = set(plan.touched)
     out = {*plan.unreachable, *plan.refused, *(install.node for install in plan.installs)}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]

@@ -29,18 +29,18 @@ _held: ContextVar[list[tuple[TextIO, str, str]] | None] = ContextVar("held", def
 
 
 def result(text: str, kind: Kind | None = None) -> None:
-    """What was asked for: to standard output. Of a `kind`: in colours, on a terminal."""
+    """Print a result to standard output. With a `kind`: in colours, on a terminal."""
     _write(sys.stdout, text, kind)
 
 
 def line(text: str) -> None:
-    """A line for a program that reads along: it is out at once."""
+    """Print a line for a program that reads along: it is flushed at once."""
     result(text)
     sys.stdout.flush()
 
 
 def note(text: str, kind: Kind | None = None) -> None:
-    """What is for people: to standard error. Of a `kind`: in colours, on a terminal."""
+    """Print a note for people to standard error. With a `kind`: in colours, on a terminal."""
     _write(sys.stderr, text, kind)
 
 
@@ -123,7 +123,7 @@ def columns() -> int | None:
 
 
 def nobody_reads() -> None:
-    """Standard output was closed by who read it: nothing more is said, not even at exit."""
+    """Handle a closed standard output: print nothing more, not even at exit."""
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.close()
 

@@ -119,7 +119,7 @@ class Progress:
         self._print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}", "events")
 
     def detail(self, text: str) -> None:
-        """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
+        """Show the present activity: replaced by the next on a terminal, thinned out elsewhere."""
         if self._live:
             with self._lock:
                 self._detail = " ".join(clean(text).split())
@@ -143,7 +143,7 @@ class Progress:
             self._board.expect(names)
 
     def event(self, event: Event) -> None:
-        """An engine's event, or one of the walk's."""
+        """Show an event of an engine, or of the walk."""
         with self._lock:
             self._board.take(event)
         data, node = event.data, event.node

@@ -17,7 +17,7 @@ from hpcforge.report.text import moment, one_line, plural, table
 
 
 def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
-    """What has only a stand-in, and the command that shows the difference; nothing where all is rehearsed."""
+    """Name the parts with only a stand-in, and the command that shows the difference; nothing if all is rehearsed."""
     if not stand_ins:
         return ""
     short = "; ".join(stand_in.short for stand_in in stand_ins if stand_in.short)

@@ -18,7 +18,7 @@ _NAMED = 12  # of users and roles: of more only so many are named
 
 
 def show_text(cluster: Cluster, full: str, columns: int | None = None) -> str:
-    """The page; `full` is the command that prints all of it. Within `columns`, long cells take several lines."""
+    """Write the page; `full` is the command that prints all of it. Within `columns`, long cells take several lines."""
     os, access = cluster.os, cluster.access
     via = f" through {access.via.name}" if access.via else ""
     first = f"{cluster.name}: {cluster.domain}, {os.name} {os.release}, Slurm {os.slurm}, Python {os.python}"
@@ -56,7 +56,7 @@ def _nodes(cluster: Cluster) -> Table:
 
 
 def _shape(node: Node) -> tuple[str, ...]:
-    """What a row has of a node beside its name and place; nodes with the same are one row."""
+    """Return a row's values of a node beside its name and place; nodes with the same are one row."""
     cores = f"{node.sockets} x {node.cores_per_socket} ({node.cpus} CPUs)" if node.cpus else "-"
     gpus = "-"
     if node.gpus:
@@ -190,7 +190,7 @@ def _line(measure: Measure, line: LineToCome) -> str:
 
 
 def lines_json(tests: Explained) -> dict[str, Any]:
-    """The same; `derivations` also has why a bandwidth is not derived."""
+    """Return the lines as data; `derivations` also has why a bandwidth is not derived."""
     return {
         "schema_version": 1,
         "tests": [
@@ -228,7 +228,7 @@ def collectives_text(cluster: Cluster, columns: int | None = None) -> str:
 
 
 def collectives_json(cluster: Cluster) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the collectives as data."""
     alike = [
         {"nodes": list(names), **dataclasses.asdict(cluster.collectives(fabrics))}
         for fabrics, names in _alike(cluster).items()

@@ -28,7 +28,7 @@ _SHOWN = ("kernel", "driver", "firmware", "torch", "slurm", "hardware")  # of a 
 
 
 def gpu_models(site: Site) -> Mapping[str, Gpu]:
-    """The GPUs of the catalog and of the blueprint, by model."""
+    """Return the GPUs of the catalog and of the blueprint, by model."""
     return site.loaded.catalog.gpus
 
 
@@ -83,7 +83,7 @@ def _reported(test: SmokeTest, result: Reached, expected: Expectations, usable: 
 
 
 def source(site: Site) -> Source:
-    """The files of a site by digest, and their commit."""
+    """Return the files of a site by digest, and their commit."""
     loaded, inventory, commit = site.loaded, site.own_inventory, commit_of(*site.files)
     return Source(
         str(loaded.blueprint_path),

@@ -1,4 +1,4 @@
-"""How a cluster is doing, and its history: text, JSON, and one HTML page."""
+"""The status of a cluster, and its history: text, JSON, and one HTML page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN = "-"
 
 
 def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row a set of nodes whose GPUs are alike, and a row each for other GPUs in them; empty where none tell."""
+    """Write a row for each set of nodes with equal GPUs, and for each other GPU in them; nothing without reports."""
     nodes: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for node, said in nvml.items():
         nodes.setdefault(_gpu_kinds(said), []).append(node)
@@ -51,7 +51,7 @@ def _gpu_kinds(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _gpu_facts(gpu: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ...]:
-    """What GPUs have to have in common for one row."""
+    """Return the facts that GPUs in one row have in common."""
     if gpu["error"]:
         return ("that cannot be used", *(_UNKNOWN,) * 6)
     memory, ecc, links = gpu["memory_mib"], gpu["ecc"], gpu["nvlinks"]
@@ -95,7 +95,7 @@ def status_text(found: Status, now_s: float) -> str:
 
 
 def history_table(history: History) -> str:
-    """A row a run, the newest last."""
+    """Write a row for each run, the newest last."""
     rows = [_row(run) for run in history.runs]
     text = table(("run", "started", "who", "took", "result", "commit", "tests", "nodes"), rows)
     if history.older:
@@ -104,7 +104,7 @@ def history_table(history: History) -> str:
 
 
 def status_json(found: Status, history: History | None) -> dict[str, Any]:
-    """The same for programs, with the runs that were asked for."""
+    """Return the status as data, with the selected runs."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "cluster": found.cluster,
@@ -129,7 +129,7 @@ def _heading(found: Status, now_s: float) -> Iterator[str]:
 
 
 def _verdicts(found: Status, now_s: float) -> Iterator[str]:
-    """Tests with the same past together: when their node set was tested, and what of it since."""
+    """Write tests with the same past together: when their node set was tested, and the changes since."""
     away = {node.name for node in found.nodes if node.unreachable is not None}
     sets = Counter(record.verdict.test for record in found.verdicts.kept)
     told: dict[str, list[str]] = {}
@@ -147,7 +147,7 @@ def _verdicts(found: Status, now_s: float) -> Iterator[str]:
 
 
 def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:
-    """What has to be said of a verdict that nodes are in which are away now."""
+    """Return the remark on a verdict that includes nodes which are away now."""
     gone = [name for name in nodes if name in away]
     return f" counting on {fold(gone)}, away now" if gone else ""
 
@@ -163,7 +163,7 @@ def _called(run: Past) -> str:
 
 
 def result_words(run: Past) -> str:
-    """The end of a run, in a word or two."""
+    """Describe the end of a run in a word or two."""
     if run.cut_off:
         return "cut off"
     return _RESULTS.get(run.exit, f"exit status {run.exit}") if run.exit is not None else "unknown"
@@ -193,7 +193,7 @@ def _ending(certificate: Certificate, now_s: float) -> str:
 
 
 def certificates_note(found: Status, apply: str) -> str | None:
-    """What to do about certificates that end, by `apply`, what is to be typed; None where all are well."""
+    """Describe the remedy for certificates that end, with the command `apply`; None if none ends soon."""
     nodes = [
         node.name for node in found.nodes if any(certificate.state != "valid" for certificate in node.certificates)
     ]
@@ -210,7 +210,7 @@ def _row(run: Past) -> list[str]:
 
 
 def _whereabouts(run: Past) -> str:
-    """`changed head,w[1-3]; failed w2; unreachable w3; left w9`."""
+    """Write `changed head,w[1-3]; failed w2; unreachable w3; left w9`."""
     nodes = run.nodes.items()
     groups = {
         "changed": [name for name, node in nodes if node.changed],

@@ -35,7 +35,7 @@ def _general(name: str, why: str) -> str:
 
 
 def nodes_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    """The nodes that have each reason."""
+    """Return the nodes that have each reason."""
     nodes: dict[str, list[str]] = {}
     for name, why in same_words(reasons).items():
         nodes.setdefault(why, []).append(name)
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time, in seconds since 1970, to the second and in UTC."""
+    """Format a time, in seconds since 1970, to the second and in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -103,7 +103,7 @@ def _broken(cell: str, width: int) -> list[str]:
 
 
 def within(text: str, columns: int | None) -> str:
-    """The text with its long lines broken; what goes on stands under what it belongs to, behind the first column."""
+    """Break the long lines of a text; continuations are indented under their text, behind the first column."""
     if columns is None:
         return text
     lines = []
@@ -115,7 +115,7 @@ def within(text: str, columns: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span as people say it: `4.2 s`, `3 min 10 s`, `2 h 5 min`, `3 days`."""
+    """Format a time span for people: `4.2 s`, `3 min 10 s`, `2 h 5 min`, `3 days`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     if seconds < 3600:

@@ -230,7 +230,7 @@ class Report:
 def reported_verdict(
     test: SmokeTest, verdict: Verdict, differs: str = "", before: Verdict | None = None
 ) -> ReportedVerdict:
-    """A verdict with its numbers by part; `before`: the last verdict of this test, which passed."""
+    """Return a verdict with its numbers by part; `before`: the last verdict of this test, which passed."""
     program = test.program
     of = _by_part(test, verdict)
     last = _by_part(test, before) if before and before.options == verdict.options else {}
@@ -263,9 +263,10 @@ def results_digest(verdict: Verdict) -> str:
 
 
 def _by_part(test: SmokeTest, verdict: Verdict) -> Numbers:
-    """The numbers by node. A pair's number is that of both ends: a node has the best of its pairs in each direction.
+    """Return the numbers by node. A pair's number counts for both ends: a node has the best of its pairs in each
+    direction.
 
-    Of its rails and directions the worst counts. So a healthy node that met a slow one is not slow itself.
+    The worst of its rails and directions counts. So a healthy node paired with a slow one is not slow itself.
     """
     of = dict(numbers(test.program, verdict.measurements))
     if not test.program.isolates:
@@ -299,7 +300,7 @@ def _low(value: float, part: str, of: Mapping[str, float], last: Mapping[str, fl
 
 
 def not_tested(tests: Verified, blueprint_tests: Sequence[SmokeTest], why: str) -> tuple[NotTested, ...]:
-    """The blueprint's tests that did not run; `why`: those that were not chosen."""
+    """Return the blueprint's tests that did not run; `why`: for those that were not chosen."""
     waiting = {name: wait.explanation for wait in tests.waiting for name in wait.tests}
     done = {result.verdict.test for result in tests.reached}
     names: Iterable[str] = dict.fromkeys(test.name for test in blueprint_tests if test.name not in done)
@@ -308,7 +309,7 @@ def not_tested(tests: Verified, blueprint_tests: Sequence[SmokeTest], why: str) 
 
 
 def document(report: Report) -> Mapping[str, object]:
-    """The report as plain data."""
+    """Return the report as plain data."""
     return dataclasses.asdict(report)
 
 
@@ -369,7 +370,7 @@ def _case_name(assertion: Assertion) -> str:
 
 
 def _missed_numbers(verdict: ReportedVerdict, name: str) -> Iterator[str]:
-    """The numbers of a part that miss a line, with the line."""
+    """Yield the numbers of a part that miss a limit, with the limit."""
     for part in verdict.parts:
         if part.part != name or not part.missed:
             continue

@@ -62,7 +62,7 @@ def charts(test: ReportedVerdict) -> list[Chart]:
 
 
 def bars(test: ReportedVerdict, name: str) -> Chart | None:
-    """The numbers of one measure by node, the worst first, with a stroke for each line; None for a single number."""
+    """Draw the numbers of a measure by node, the worst first, with a stroke for each limit; None for a single one."""
     parts = [part for part in test.parts if part.measure == name and part.part]
     measure = test.measures[name]
     if len(parts) < 2:
@@ -161,7 +161,7 @@ def matrices(test: ReportedVerdict) -> list[Chart]:
 
 
 def matrix(nodes: Sequence[str], values: Mapping[tuple[str, str], float], *, lower: bool = False) -> str:
-    """A square for each pair, from the row's node to the column's: its part of the median. Blank: not measured."""
+    """Draw a square for each pair, from the row's node to the column's: its part of the median. Blank: not measured."""
     numbered = len(nodes) <= _CELL_NUMBERS
     cell, left, top = (34.0 if numbered else 10.0), 80.0, 18.0
     wide = left + cell * len(nodes) + 4
@@ -324,7 +324,7 @@ def verification_page(report: Report) -> str:
 
 
 def sentence(report: Report) -> str:
-    """The result in one sentence."""
+    """Return the result in one sentence."""
     ran, passed = len(report.verdicts), sum(verdict.passed for verdict in report.verdicts)
     if not ran:
         return "Nothing was tested"

@@ -1,4 +1,4 @@
-"""From a plan to a configured, admitted and verified cluster."""
+"""Apply a plan, until the cluster is configured, admitted and verified."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
 
 
 def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
-    """What nodes said last of themselves, by name, less those that are lost; drivers are asked only by a look."""
+    """Return the last facts of nodes, by name, without lost nodes; drivers report only when observed."""
     looked = _looked(observed)
     facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
     return {name: node_facts for name, node_facts in facts.items() if name not in result.lost}
@@ -249,7 +249,7 @@ def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, listener: Listener) -> Recorded:
-    """The last verdicts, less what the plan is about to change: written down first, should the run be cut off."""
+    """Return the last verdicts, without those that the plan will change: recorded first, in case the run is cut off."""
     before = load(head.reads.get(VERDICTS_PATH))
     if before.problem:
         listener.say(f"the last verdicts cannot be read ({before.problem}): testing again")

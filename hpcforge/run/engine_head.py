@@ -82,5 +82,5 @@ class EngineHead:
 
 
 def owner(run: Run) -> Owner:
-    """This run, as its jobs know it."""
+    """Return this run as the owner of its jobs."""
     return Owner(run.id, run.who, this_process())

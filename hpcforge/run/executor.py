@@ -1,4 +1,4 @@
-"""Walk the plan: each node at its own pace, and a node that fails stops only what needs it."""
+"""Walk the plan: each node at its own pace; a failed node stops only the nodes that need it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class RoleDependencies:
             }
 
     def of(self, node: str, role: str) -> list[Pair]:
-        """What a role of a node needs."""
+        """Return the needs of a role of a node."""
         return self._needs.get((node, role), [])
 
     def open(self, pair: Pair) -> bool:
-        """True while a needed role is still to be done. A role without a change in the plan is done already."""
+        """Return True while a needed role is unfinished. A role without a change in the plan is finished already."""
         node, role = pair
         return pair in self._needs and role not in self._outcomes[node]
 
@@ -242,7 +242,7 @@ class _Executor:
             self.listen(Event(node.name, "", "ended", {"status": how}))
 
     def _goes_back(self, node: NodeState) -> bool:
-        """True while a worker that is done is on its way back into service, since others wait for their turn."""
+        """Return True while a finished worker is being resumed, since others wait for their turn."""
         if node.back is None:
             if not self._may_go_back(node):
                 return False
@@ -266,7 +266,7 @@ class _Executor:
         return not shortfalls(worker, self._facts(node), gpus_ready=True)
 
     def _facts(self, node: NodeState) -> Mapping[str, Any]:
-        """What it said last of itself; drivers are asked only by a look."""
+        """Return its last facts; drivers report only when observed."""
         return {**self.looked.get(node.name, {}), **self.result.facts.get(node.name, {})}
 
     def _start(self, node: NodeState, stage: Stage) -> None:
@@ -317,10 +317,11 @@ class _Executor:
         return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
 
     def _in_the_way(self, node: NodeState | None, stage: Stage | None) -> bool:
-        """True while a node that all others are reached through or need, the controller, restarts or is about to.
+        """Return True while a node that all others need, as the controller or on the way to them, restarts or is
+        about to.
 
-        It restarts when nothing else is at work, and nothing else begins until it is back; but what has to be
-        confirmed is, or its node would take it back. Without a stage: whether a node may begin.
+        It restarts when nothing else is at work, and nothing else begins until it is back; but pending confirmations
+        are sent, or their nodes would revert the changes. Without a stage: whether a node may begin.
         """
         hubs = [self.nodes[name] for name in (self.plan.controller, self.plan.via) if name in self.nodes]
         restarts = any(hub.reboot for hub in hubs if hub is not node)
@@ -352,7 +353,7 @@ class _Executor:
         return node.ended
 
     def _left(self, controller: NodeState) -> bool:
-        """True when no node that leaves is in the way of the controller's new configuration."""
+        """Return True when no leaving node blocks the controller's new configuration."""
         if not all(self.nodes[name].ended for name in self.leaving):
             return False
         for name in self.leaving:
@@ -363,7 +364,7 @@ class _Executor:
         return True
 
     def _emptied(self, node: NodeState) -> bool:
-        """True when no job would be disturbed."""
+        """Return True when the change disturbs no job."""
         if not self._has_to_be_empty(node.name):
             return True
         if node.drain is None:
@@ -383,11 +384,11 @@ class _Executor:
         return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
     def _gathering(self, node: NodeState, stage: Stage) -> bool:
-        """True until all nodes of a role with the shape `together` have their files."""
+        """Return True until all nodes of a role with the shape `together` have their files."""
         return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
 
     def _without_lost_roles(self, node: NodeState) -> Stage | None:
-        """The node's next stage less the roles that cannot be done; None if none is left."""
+        """Return the node's next stage without the roles that cannot be done; None if none is left."""
         stage = node.queue[0]
         for role in stage.roles:
             if role not in self.result.outcomes[node.name]:
@@ -478,7 +479,7 @@ class _Executor:
             self._settle(node, role, outcome)
 
     def _settle(self, node: str, role: str, outcome: RoleOutcome) -> None:
-        """The first word on a role stands, but for a failure that shows after it was done."""
+        """Record the first outcome of a role, and replace it only by a failure that shows after it was done."""
         known = self.result.outcomes[node].get(role)
         if known is None or (known.status == "done" and outcome.status == "failed"):
             self.result.outcomes[node][role] = outcome

@@ -1,4 +1,4 @@
-"""What numbers of smoke tests are compared with: the design's bandwidth, a baseline and usual rates of the software."""
+"""The limits for numbers of smoke tests: the design's bandwidth, a baseline and usual rates of the software."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Expectations:
     usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of past runs
 
     def weigh(self, test: SmokeTest, verdict: Verdict) -> Verdict:
-        """The verdict with all of its lines."""
+        """Return the verdict with its limits."""
         references = References(
             self.derived(test, verdict.nodes, nccl=verdict.backend == "nccl"),
             usual=self._usual(test, verdict),
@@ -52,17 +52,17 @@ class Expectations:
         return weighed(verdict, test.program, references)
 
     def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedValue]:
-        """What catalog and fabric give for each measure of a test that names an operation, on these nodes."""
+        """Return catalog's and fabric's values for each measure of a test with an operation, on these nodes."""
         chosen = {name for name, _ in test.options}
         return {measure: self._derived(what, nodes, nccl, chosen) for measure, what in test.program.derived}
 
     def differs(self, test: SmokeTest, verdict: Verdict) -> str:
-        """What of the software differs from the baseline's; "" if nothing does, or there is none."""
+        """Describe the difference between the software and the baseline's; "" if there is none, or no baseline."""
         known = self.baseline.tests.get(test.name) if self.baseline else None
         return difference(self.fingerprint(test, verdict), known.fingerprint) if known else ""
 
     def fingerprint(self, test: SmokeTest, verdict: Verdict) -> dict[str, str]:
-        """The software and settings to which the numbers of a verdict belong."""
+        """Return the software and settings to which the numbers of a verdict belong."""
         facts = [self.facts[node] for node in verdict.nodes if node in self.facts]
         options = {**dict(test.program.options), **verdict.options}
         ranked = {"ranks": str(verdict.ranks)} if test.program.ranked else {}
@@ -80,13 +80,13 @@ class Expectations:
         }
 
     def measured(self, test: SmokeTest, verdict: Verdict) -> SavedTest:
-        """What a baseline keeps of a verdict."""
+        """Return the part of a verdict that a baseline keeps."""
         of = numbers(test.program, verdict.measurements)
         values = {name: {part: [value] for part, value in parts.items()} for name, parts in of.items()}
         return SavedTest(self.fingerprint(test, verdict), values)
 
     def rates(self, test: SmokeTest, verdict: Verdict) -> SavedTest | None:
-        """What counts for the usual rates of a test; None: it has none, or did not pass on all of its nodes."""
+        """Return the rates that count as usual for a test; None: it has none, or did not pass on all of its nodes."""
         names = usual_rates(test.program)
         if not (names and verdict.passed and self._whole(verdict)):
             return None
@@ -94,7 +94,7 @@ class Expectations:
         return replace(measured, values={name: of for name, of in measured.values.items() if name in names})
 
     def _usual(self, test: SmokeTest, verdict: Verdict) -> Values:
-        """The rates of past runs of the same software on the same nodes."""
+        """Return the rates of past runs of the same software on the same nodes."""
         past = self.usual.get(test.name)
         if past is None or not self._whole(verdict) or past.fingerprint != self.fingerprint(test, verdict):
             return {}

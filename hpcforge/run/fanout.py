@@ -89,7 +89,7 @@ class Waits:
         self._count, self._half_s = 0, 0.0  # nodes at first; when half of them had answered
 
     def __call__(self, nodes: Collection[str]) -> None:
-        """These have not answered yet."""
+        """Report the nodes that have not answered yet."""
         waited_s = self._clock() - self._start_s
         self._count = max(self._count, len(nodes))
         if not self._half_s and 2 * len(nodes) <= self._count:

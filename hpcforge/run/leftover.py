@@ -22,12 +22,12 @@ _POLL_S = 0.5
 
 
 def asks(cluster: Cluster) -> dict[str, list[str]]:
-    """What the controller is asked, by name."""
+    """Return the commands for the controller, by name."""
     return {SLURM_TESTS: list(list_command(cluster.acceptance.run_as))} if cluster.acceptance else {}
 
 
 def told(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
-    """The test jobs among what the controller said with everything else that it was asked."""
+    """Return the test jobs in the controller's answers."""
     return parse_owned(answers.get(SLURM_TESTS, ""))
 
 

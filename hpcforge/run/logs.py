@@ -1,4 +1,4 @@
-"""What nodes logged, as the node knows it that keeps all logs."""
+"""The logs of nodes, from the node that keeps all logs."""
 
 from __future__ import annotations
 

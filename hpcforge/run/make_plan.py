@@ -155,7 +155,7 @@ def _gone(site: Site, roster: Roster) -> frozenset[str]:
 
 
 def _refuse_renamed(site: Site, roster: Roster, choice: Selection) -> None:
-    """A machine that leaves under one name and is there under another: it would be cleaned of what it was given."""
+    """Refuse a machine that leaves under one name and stays under another: the removal would undo its configuration."""
     same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
     if not same:
         return
@@ -173,7 +173,7 @@ def _refuse_renamed(site: Site, roster: Roster, choice: Selection) -> None:
 
 
 def _known(site: Site) -> dict[str, KnownMachine]:
-    """The machines of the inventory; those that have left the blueprint may still be in it."""
+    """Return the machines of the inventory; those that have left the blueprint may still be in it."""
     machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
     return {name: KnownMachine(machine.address, machine.host_keys) for name, machine in machines.items()}
 
@@ -206,7 +206,8 @@ def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, b
 
 
 def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
-    """A plan that was written for this very blueprint and these roles; `again` is how to make one.
+    """Read a plan that was written for exactly this blueprint and these roles; `again` is the command that makes
+    one.
 
     Raises:
         PlanFileError, UsageError: it must not be applied.

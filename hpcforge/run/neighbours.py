@@ -55,7 +55,7 @@ def ask(engine: Engine, cluster: Cluster) -> NeighbourAnswers:
 def _run(
     engine: Engine, nodes: Sequence[str], argv: tuple[str, ...], parse: Callable[[str, str], object]
 ) -> tuple[dict[str, str], dict[str, str], set[str]]:
-    """What a command prints on each node; why it did not, by node; and the nodes that were not reached.
+    """Return a command's output on each node, the errors by node, and the nodes that were not reached.
 
     `parse` raises CablingError for a node and a text that the command does not write.
     """

@@ -73,7 +73,7 @@ def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents)
 
 
 def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
-    """What hpcforge owns on nodes that are not in the blueprint any more."""
+    """Observe hpcforge's resources on nodes that have left the blueprint."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
     return ask(engine, dict.fromkeys(nodes, request), waits)
 

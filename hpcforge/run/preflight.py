@@ -1,4 +1,4 @@
-"""May this apply follow the last? An older hpcforge may not; a commit that does not descend is warned about. Pure."""
+"""Check the run order: an older hpcforge may not apply; a commit that does not descend is warned about. Pure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, str]]) -> 
 
 
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:
-    """What to say if the blueprint's commit does not follow that of the last apply; None if there is nothing to say.
+    """Return a warning if the blueprint's commit does not follow that of the last apply; else None.
 
     `descends` is the result of `hpcforge.host.commit.descends` for the last apply's commit.
     """
@@ -88,7 +88,7 @@ def _called(run: LastRun) -> str:
 
 
 def _version(text: str) -> Version:
-    """An invalid version counts as older than all others, so it never refuses a run."""
+    """Parse a version. An invalid one counts as older than all others, so it never refuses a run."""
     try:
         return Version(text[:64])
     except InvalidVersion:

@@ -71,7 +71,7 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
 
 
 def _descriptions(engine: Engine, targets: Sequence[Target], words: Sequence[str]) -> dict[str, Description | str]:
-    """The machines' descriptions of themselves by address; why there is none."""
+    """Return the machines' descriptions of themselves by address; why there is none."""
     tasks = [
         Command(
             f"describe:{target.name}",
@@ -149,7 +149,7 @@ def _machine(address: str, found: Observation, description: Description | str, k
 def _with_remarks(
     machines: Sequence[SiteMachine], second: Mapping[str, str], copies: Mapping[tuple[str, ...], str]
 ) -> tuple[list[SiteMachine], list[str]]:
-    """The machines with comments on second addresses and on copies, and notes on the copies."""
+    """Return the machines with comments on second addresses and on copies, and notes on the copies."""
     remarks: dict[str, list[str]] = {}
     for address, first in second.items():
         remarks.setdefault(first, []).append(f"also at {address}")
@@ -166,7 +166,7 @@ def _with_remarks(
 
 
 def _of_names(machines: Sequence[SiteMachine]) -> list[str]:
-    """Notes on machines whose hostname is not a node name, or not theirs alone: `apply` gives them another."""
+    """Return notes on machines whose hostname is not a node name, or not unique: `apply` gives them another."""
     return [
         f"{machine.address} calls itself {guess.removeprefix(_RENAMED)}: it is {machine.name} here, and `apply` makes "
         "that its hostname"
@@ -177,7 +177,7 @@ def _of_names(machines: Sequence[SiteMachine]) -> list[str]:
 
 
 def _of_systems(machines: Sequence[SiteMachine]) -> list[str]:
-    """Notes on distributions that a blueprint cannot have, or not for these machines."""
+    """Return notes on distributions that a blueprint cannot have, or not for these machines."""
     known = load_catalog().distributions
     counts = Counter(machine.system for machine in machines)
     (most, _), *others = counts.most_common()

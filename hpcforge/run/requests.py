@@ -40,7 +40,6 @@ def listens(several: Sequence[desired.Listen]) -> list[requests.ListenRequest]:
 
 
 def check(check: desired.Check) -> requests.CheckRequest:
-    """A check."""
     return {"name": check.name, "command": list(check.command), "stdout": check.stdout, "wait_s": check.wait_s}
 
 
@@ -77,7 +76,7 @@ def put(role: str, changes: Sequence[ResourceChange], contents: Contents) -> req
 
 
 def units(change: Change, *, act: bool, restarted: bool) -> list[requests.UnitRequest]:
-    """What is done to units; after a restart of the node it is seen that the others have come back, too."""
+    """Build the requests for units; after a restart of the node, also check that the other units are back."""
     done = [_unit(unit) for unit in change.units] if act else []
     names = {unit["name"] for unit in done}
     others = [name for name in change.owns.units if name not in names] if restarted else []
@@ -86,7 +85,7 @@ def units(change: Change, *, act: bool, restarted: bool) -> list[requests.UnitRe
 
 
 def old_state(several: Sequence[desired.OldState]) -> list[requests.OldStateRequest]:
-    """What another cluster may have left."""
+    """Build the requests for possible leftovers of another cluster."""
     return [
         {
             "path": each.path,

@@ -39,12 +39,12 @@ class Run:
     commit: str | None = None
 
     def numbered(self, receipts: Iterable[Mapping[str, Any] | None], roster: Roster = _NO_ROSTER) -> Self:
-        """The run with the number above the highest that any contacted node's receipt, or the roster, has seen."""
+        """Return the run with the number above the highest in any contacted node's receipt, or in the roster."""
         highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
         return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
     def request(self) -> requests.RunRequest:
-        """The form in which it travels in every request that changes a node."""
+        """Return the form in which it travels in every request that changes a node."""
         return {
             "number": self.number,
             "id": self.id,
@@ -56,7 +56,7 @@ class Run:
 
 
 def begin(cluster: str, version: str) -> Run:
-    """A new run, not yet numbered."""
+    """Return a new run, not yet numbered."""
     return Run(0, secrets.token_hex(8), f"{operator()}@{socket.gethostname()}", cluster, version)
 
 
@@ -160,13 +160,13 @@ class Listener(Protocol):
         """Something worth a line."""
 
     def detail(self, text: str) -> None:
-        """What is being done just now."""
+        """Show the present activity."""
 
     def nodes(self, names: Collection[str]) -> None:
         """Which nodes are about to be worked on."""
 
     def event(self, event: Event) -> None:
-        """An engine's event, or one of the walk's."""
+        """Show an event of an engine, or of the walk."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside, under a name."""
@@ -179,7 +179,7 @@ class Operator(Listener, Protocol):
     """Who is shown what will be done as well."""
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
-        """What will be done, and the nodes that are left out since they have changed, with why."""
+        """Show the plan, and the nodes that are left out since they have changed, with why."""
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:
         """More such nodes."""

@@ -194,12 +194,12 @@ class Rollout:
         self._first: dict[str, tuple[str, ...]] = {}  # group -> its canaries, until one of its nodes is deferred
 
     def begin(self, node: str) -> None:
-        """It has begun, or is being emptied. May be said again."""
+        """Record that the node has begun, or is being emptied. May be called again."""
         if node in self._order.limited and node not in self._ended:
             self._away.add(node)
 
     def end(self, node: str, how: TurnEnd) -> None:
-        """It has no more to do."""
+        """Record that the node has finished."""
         self._away.discard(node)
         self._ended[node] = how
         if how == "failed":

@@ -170,7 +170,7 @@ class _Session:
         return outcome
 
     def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
-        """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
+        """Agree on the work with other runs, the operator, and the nodes again."""
         found = self._look()
         until_s = None
         while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
@@ -201,7 +201,7 @@ class _Session:
         return found, plan, out
 
     def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
-        """A plan that was made before, less the nodes that have changed since; those, and why."""
+        """Return an earlier plan without the nodes that have changed since; those, and why."""
         out = stale_nodes(made, now)
         if out and self.wishes.strict:
             names = ", ".join(out)
@@ -231,7 +231,7 @@ class _Session:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
     def _roster(self, found: Comparison, done: ApplyResult, left: Sequence[str]) -> Roster | None:
-        """The roster from now on; None where the one before could not be asked for, and must not be written over."""
+        """Return the new roster; None if the old one could not be read, and must not be overwritten."""
         if found.survey.head.unreachable is not None:
             return None
         run = self.run
@@ -242,7 +242,7 @@ class _Session:
     def _record(
         self, outcome: Finished, roster: Roster | None, left: Sequence[str], strangers: Collection[str]
     ) -> None:
-        """A line in the history, and the roster, on the head and on this host."""
+        """Write a line in the history, and the roster, on the head and on this host."""
         past_run = past(
             self.run,
             outcome.done.result,

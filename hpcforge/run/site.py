@@ -51,7 +51,7 @@ class Site:
     away: Mapping[str, str] = field(default_factory=dict)  # roles whose packages the rehearsal cannot get, and why
 
     def fabric_plans(self) -> tuple[Labels, ...]:
-        """The fabrics as built by the plan; a rehearsal has none."""
+        """Return the fabrics as built by the plan; a rehearsal has none."""
         return tuple(cables.labels for cables in self.loaded.cables) if self.lab is None else ()
 
     @property
@@ -80,18 +80,18 @@ class Goal:
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
-    """The shipped roles and the site's own. Raises `RoleError`."""
+    """Load the shipped roles and the site's own. Raise `RoleError`."""
     return load_roles(*loaded.role_folders)
 
 
 def site_roles(site: Site) -> tuple[Role, ...]:
-    """The same, as a rehearsal has them where it is one. Raises `RoleError`."""
+    """Load the same roles, adapted where the site is a rehearsal. Raise `RoleError`."""
     roles = load_site_roles(site.loaded)
     return roles if site.lab is None else rehearsed_roles(roles, boots=site.boots, away=site.away)
 
 
 def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: Cluster) -> Desired:
-    """What every node should have. `secrets` are those that are kept, and what is derived from them for nodes."""
+    """Compute every node's desired resources. `secrets` are the kept ones, and those derived from them for nodes."""
     code = {role.name: site_role_code(role.path) for role in cluster.site_roles}
     return compile_desired(cluster, roles, digests(secrets), code)
 
@@ -113,12 +113,12 @@ def first_mark(loaded: Loaded, locs: Iterable[Loc]) -> Mark | None:
 
 
 def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
-    """What every node should have; `make`: secrets that hpcforge makes and that are missing are made.
+    """Compute every node's desired resources; `make`: make missing secrets that hpcforge makes.
 
     `unseen`: no node is contacted, so a secret that the site has yet to provide is no error.
 
     Raises:
-        InvalidInput: a secret that the site has to provide is missing, or does not fit where it is to stand.
+        InvalidInput: a secret that the site has to provide is missing, or does not fit its place.
     """
     roles = site_roles(site)
 
@@ -146,7 +146,7 @@ def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
 
 
 def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
-    """The secrets that there are to be: hpcforge's own, and those that a role puts into a file of some node."""
+    """Return the kinds of required secrets: hpcforge's own, and those that a role puts into a file of some node."""
     held = {use.name for use in uses(desired)}
     declared = {name: secret for name, secret in declared_secrets(roles).items() if name in held}
     return kinds_of(declared)
@@ -212,7 +212,7 @@ def _way_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
 
 
 def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
-    """The goal with these host keys revoked; the very same where they are, or where there is no authority yet."""
+    """Return the goal with these host keys revoked; the same object if they are, or if there is no authority yet."""
     secrets = with_revoked(before.secrets, keys)
     if AUTHORITY not in secrets or secrets == before.secrets:
         return before
@@ -234,7 +234,7 @@ def artifacts_path() -> Path:
 
 @contextmanager
 def open_engines(site: Site) -> Iterator[Engines]:
-    """Connections to all nodes (made when first used), and a work folder that goes when they close."""
+    """Open connections to all nodes (made when first used), and a work folder that is removed when they close."""
     targets = [target(site, node.name, node) for node in site.cluster.nodes]
     with (
         private_folder() as work,
@@ -244,7 +244,7 @@ def open_engines(site: Site) -> Iterator[Engines]:
 
 
 def jump_host(site: Site) -> Target | None:
-    """The machine that nodes are reached through. A rehearsal's are on this machine: only a node of it is gone by."""
+    """Return the jump host of the nodes, if any. A rehearsal is on this machine: only its own node can be one."""
     access = site.cluster.access
     via = access.via
     if via is None or (site.lab is not None and not via.is_node):

@@ -1,4 +1,4 @@
-"""The secrets of a site: where they are, what opens them, and which there are to be."""
+"""The secrets of a site: their file, its key, and the required secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smoke tests of a run: chosen, run, and kept with what was known before."""
+"""The smoke tests of a run: chosen, run, and kept with the earlier records."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _START_S = 60.0  # for a job to start and to end
 
 
 def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
-    """The plan with the tests that would follow it, as far as it can be told before. Slurm does not use `out`."""
+    """Return the plan with the tests that would follow it, as far as they are known. Slurm does not use `out`."""
     if not plan.scheduler:
         return replace(plan, verify="none")
     amiss = {*out} - {*plan.felt} | {
@@ -100,7 +100,7 @@ def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verif
 
 
 def after(cluster: Cluster, recorded: Recorded, felt: Collection[str]) -> Recorded:
-    """What is known once these nodes have been changed."""
+    """Return the records that still hold once these nodes have been changed."""
     workers = {node.name for node in cluster.workers}
     return recorded.changed(workers & {*felt}, served=workers >= {*felt})
 
@@ -124,7 +124,7 @@ def chosen(
 
 
 def own_lines(test: SmokeTest, verdict: Verdict) -> Verdict:
-    """The verdict with the limits of its test, and no others."""
+    """Return the verdict with the limits of its test, and no others."""
     return weighed(verdict, test.program, References())
 
 
@@ -281,6 +281,6 @@ def _launch_name(tests: Sequence[SmokeTest]) -> str:
 
 
 def _on(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> SmokeTest:
-    """A test of the blueprint on some nodes."""
+    """Return a test of the blueprint on some nodes."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     return replace(next(test for test in tests if test.name == name), nodes=nodes)

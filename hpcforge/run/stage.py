@@ -41,7 +41,7 @@ class Stage:
         return None
 
     def only(self, roles: tuple[str, ...]) -> Self:
-        """The stage for fewer roles."""
+        """Return the stage for fewer roles."""
         task = self.task
         if isinstance(task, NodeProgram):
             request = requests.only(task.request, lambda role: self.label(role) in roles)
@@ -101,7 +101,7 @@ class ConfirmStage(Stage):
     confirms = True
 
     def lost(self, error: str) -> str | None:
-        """That no connection can be made is what a guard is for."""
+        """Return why a failed connection is no error: the guard exists for it."""
         return f"no new connection after the change, so the node restores the old files: {error}"
 
 

@@ -1,4 +1,4 @@
-"""A plan as what each node is sent, one after the other."""
+"""The stages of a plan for each node, one after the other."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class NodeState:
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
-    """What a node is sent, in order. `secrets` are needed as content of files and go nowhere else."""
+    """Return the stages of a node, in order. `secrets` are needed as content of files and nowhere else."""
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
     removals = plan.removals.get(node, ())
@@ -126,7 +126,7 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
 
 
 def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
-    """The request for a node that leaves: remove everything of hpcforge."""
+    """Return the request for a node that leaves: remove everything of hpcforge."""
     return (_numbered(_removal(leaving.node, leaving.removals, leave=True), run),)
 
 
@@ -207,7 +207,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
 
 
 def _now(change: Change) -> list[ResourceChange]:
-    """What is put before units and checks; a guarded role's files come with those, and what is late before those."""
+    """Return the changes before units and checks; a guarded role's files come with these, late ones just before."""
     return [
         resource_change
         for resource_change in change.resources
@@ -217,7 +217,7 @@ def _now(change: Change) -> list[ResourceChange]:
 
 
 def _late(change: Change) -> list[ResourceChange]:
-    """What can be put only once other nodes are done."""
+    """Return the changes that must wait for other nodes."""
     return [resource_change for resource_change in change.resources if KINDS[resource_change.resource.kind].late]
 
 
@@ -252,10 +252,10 @@ def _done_before(causes: Collection[str]) -> bool:
 
 
 def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool) -> tuple[str, ...]:
-    """The roles that a restart before this role is for; none if it needs none, or has had it.
+    """Return the roles for which the node restarts before this role; none if it needs none, or has restarted.
 
-    Packages and files of all roles are there by then, so that it does for later roles, too: a new kernel, driver and
-    fabric cost one restart.
+    Packages and files of all roles are in place by then, so one restart serves later roles, too: a new kernel, driver
+    and fabric cost one restart.
     """
     causes = changes[role].reboot
     if not causes or (restarted and _done_before(causes)):
@@ -298,7 +298,7 @@ def _finish(
 
 
 def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], ...], change: Change) -> Stage:
-    """What comes from other nodes, put as all the rest is, but not before these are done."""
+    """Build the stage for content from other nodes, like all others, but not before these are done."""
     late = _late(change)
     work: requests.WorkRequest = {
         **put(role, late, Contents(plan.texts, {})),
@@ -310,7 +310,7 @@ def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], 
 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
-    """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
+    """Build the restart of a node. The task sends it; `hpcforge.run.reboot` checks the rest."""
     request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # that is asked first
     task = NodeProgram(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
     return RebootStage(tuple(roles), after, task, ())
@@ -378,7 +378,7 @@ def _guarded(
 
 
 def last_look(node: str) -> Stage:
-    """The node is asked what it has, and its driver with it."""
+    """Build the stage that observes the node and its driver at the end."""
     request: requests.ObserveRequest = {"verb": "observe", "wanted": []}
     return FinalCheckStage((), (), NodeProgram(f"look:{node}", node, request, _LOOK_TIMEOUT_S), ())
 

@@ -1,4 +1,4 @@
-"""How a cluster is doing, without changing anything: its nodes, who is at work, what was done last."""
+"""The status of a cluster, without any change: its nodes, the present run, the last runs."""
 
 from __future__ import annotations
 

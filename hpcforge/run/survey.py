@@ -1,4 +1,4 @@
-"""What is there before anything is planned: the nodes, the roster, and those that leave."""
+"""The observed state before a plan: the nodes, the roster, and those that leave."""
 
 from __future__ import annotations
 

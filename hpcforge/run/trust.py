@@ -60,7 +60,7 @@ def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Machi
 
 
 def new_keys(site: Site) -> MachineKeys:
-    """What the nodes without a recorded host key show now, and the jump host, where its own is not recorded."""
+    """Return the host keys that nodes without a recorded one show now, and the jump host's, if not recorded."""
     unknown = [node for node in site.cluster.nodes if not node.host_keys]
     via = jump_host(site)
     if not unknown and (via is None or via.host_keys):
@@ -121,7 +121,7 @@ def _jump(access: Access, key: str) -> dict[str, object]:
 
 
 def enrolled(site: Site, node: str) -> Enrolled:
-    """A node as the head's roster has it. Raises UsageError where the roster has no such node or cannot be read."""
+    """Return a node from the head's roster. Raise UsageError where the roster has no such node or cannot be read."""
     head = site.cluster.slurm.controller
     with open_engines(site) as engines:
         _, roster, away = read_log(engines, head, site.cluster.name, 0, site.kept_as)

@@ -56,7 +56,7 @@ class Usable:
     down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
     def slurm_state(self, cluster: Cluster, node: str) -> tuple[str, str]:
-        """A node's state and reason as Slurm has them; "" where it does not know the node."""
+        """Return a node's state and reason in Slurm; "" if the node is unknown there."""
         told = self.seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")
         return parse_slurm_nodes(told).get(node, ("", ""))
 
@@ -111,7 +111,7 @@ def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener,
 
 
 def expectations(engine: Engine, cluster: Cluster, usable: Usable, known: Expectations) -> Expectations:
-    """What is known of design and baseline, with the software that nodes and the head report."""
+    """Return the limits of design and baseline, with the software that nodes and the head report."""
     if usable.out.get(cluster.slurm.controller, "").startswith(UNREACHABLE):
         return known
     head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)))
@@ -193,7 +193,7 @@ def _nodes(choice: SmokeRuns) -> list[str]:
 def _reservation(
     head: Head, cluster: Cluster, nodes: Collection[str], minutes: int, listener: Listener, *, purge: bool = True
 ) -> Iterator[str]:
-    """The name of a reservation of these nodes; "" without nodes."""
+    """Reserve these nodes and yield the reservation's name; "" without nodes."""
     if not nodes or cluster.acceptance is None:
         yield ""
         return
@@ -230,7 +230,7 @@ def drain_blamed(head: Head, tests: Verified, listener: Listener) -> tuple[dict[
 
 
 def _blames(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    """The nodes that a verdict blames, each by itself, and why."""
+    """Yield the nodes that a verdict blames, each by itself, and why."""
     if verdict.node is not None:
         yield verdict.node, verdict.detail
     for each in verdict.isolation.named if verdict.isolation else ():
@@ -289,7 +289,7 @@ def gate_reason(cluster: Cluster, usable: Usable, node: str) -> str:
 
 
 def not_passed(tests: Verified, node: str) -> str:
-    """The reason for which a node stays drained; "" if it passed every test."""
+    """Return the reason for which a node stays drained; "" if it passed every test."""
     bad = [result.verdict for result in tests.reached if not result.verdict.passed]
     if bad:
         return f"smoke test {bad[0].test} {bad[0].status.replace('_', ' ')}: {bad[0].detail}"

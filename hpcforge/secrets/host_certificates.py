@@ -46,24 +46,24 @@ _SLACK_S = 86400  # a certificate is valid this long before its step: clocks dif
 
 
 def new_authority() -> bytes:
-    """A new authority: an Ed25519 private key as `ssh-keygen` writes it."""
+    """Make a new authority: an Ed25519 private key as `ssh-keygen` writes it."""
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def current_step() -> int:
-    """The step that it is now, counted from 1970."""
+    """Return the present step, counted from 1970."""
     return int(time.time()) // STEP_S
 
 
 def with_revoked(secrets: Mapping[str, bytes], keys: Iterable[str]) -> dict[str, bytes]:
-    """The secrets, with these host keys (OpenSSH public keys) among those that are revoked. None is ever taken out."""
+    """Add these host keys (OpenSSH public keys) to the revoked ones among the secrets. None is ever removed."""
     known = set(secrets.get(REVOKED, b"").decode().splitlines())
     all_ = known | {bare(key) for key in keys}
     return dict(secrets) | ({REVOKED: "".join(f"{key}\n" for key in sorted(all_)).encode()} if all_ != known else {})
 
 
 def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> dict[str, bytes]:
-    """The secrets, and what follows from them for this cluster in this step, under the names that roles use.
+    """Return the secrets, and those derived for this cluster in this step, under the names that roles use.
 
     `ssh_known_hosts` is for every node, `ssh_host_certificate:NODE` is there for nodes whose host key is known. Without
     an authority yet there is nothing to derive.
@@ -86,7 +86,7 @@ def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> d
 
 
 def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster, step: int) -> str:
-    """The line for the file that sshd's HostCertificate names: for the node's best host key, by all of its names."""
+    """Return the line for the file of sshd's HostCertificate: for the node's best host key, by all of its names."""
     kind, blob = node.best_host_key.split()[:2]
     kind_field, rest = _first_field(base64.b64decode(blob))
     names = (node.name, f"{node.name}.{cluster.domain}", node.address)
@@ -126,10 +126,10 @@ def span(certificate: bytes) -> tuple[float, float]:
 
 
 def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collection[str]) -> str:
-    """The host patterns that ssh accepts the authority for. They name the cluster, not its nodes, so they stay when it
+    """Return the host patterns for which ssh accepts the authority. They name the cluster, so they stay when it
     grows.
 
-    And for which keys not, `revoked`: what else ssh is used for is none of our business, so by the same patterns.
+    The `revoked` keys have the same patterns: ssh's other uses are not hpcforge's to change.
 
     The domain, plain names (no dot, no colon), and the addresses of the cluster's network; nothing beyond.
     """
@@ -143,7 +143,7 @@ def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collect
 
 
 def address_patterns(cidr: str) -> Iterator[str]:
-    """A subnet as patterns of known_hosts, which knows only `*` and `?`: at most 256 of them."""
+    """Yield a subnet as patterns of known_hosts, which has only `*` and `?`: at most 256 of them."""
     network = ipaddress.IPv4Network(cidr)
     whole_bytes = -(-network.prefixlen // 8)  # up to the next byte: a /22 is four of /24
     for part in network.subnets(new_prefix=whole_bytes * 8):
@@ -160,17 +160,17 @@ def _authority(text: bytes) -> Ed25519PrivateKey:
 
 
 def authority_fingerprint(secret: bytes) -> str:
-    """The authority's public key as ssh prints it, "SHA256:..."."""
+    """Return the authority's public key as ssh prints it, "SHA256:..."."""
     return fingerprint(_public_blob(_authority(secret)))
 
 
 def fingerprint(blob: bytes) -> str:
-    """A public key's wire form as ssh-keygen -l prints it, "SHA256:..."."""
+    """Return a public key's fingerprint from its wire form, as ssh-keygen -l prints it, "SHA256:..."."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def bare(key: str) -> str:
-    """An OpenSSH public key without its comment."""
+    """Return an OpenSSH public key without its comment."""
     return " ".join(key.split()[:2])
 
 
@@ -185,5 +185,5 @@ def _first_field(blob: bytes) -> tuple[bytes, bytes]:
 
 
 def _field(data: bytes) -> bytes:
-    """A string of SSH's wire format (RFC 4251, section 5)."""
+    """Return a string of SSH's wire format (RFC 4251, section 5)."""
     return len(data).to_bytes(4, "big") + data

@@ -34,7 +34,7 @@ def keyed(secrets: Mapping[str, bytes], data: bytes) -> str:
 
 
 def digests(secrets: Mapping[str, bytes]) -> dict[str, str | None]:
-    """What tells a value from another, by name, of derived ones too."""
+    """Return a digest that distinguishes values, by name, also for derived ones."""
     return {name: keyed(secrets, value) for name, value in secrets.items()}
 
 
@@ -55,12 +55,12 @@ class Contents:
         return file.filled(text, self._value).encode()
 
     def sent(self, file: File) -> dict[str, Any]:
-        """What a node is sent of the content instead of the digest that plans have."""
+        """Return the content in the form for a node instead of the digest that plans have."""
         content = self.of(file) if file.holds else None
         return {} if content is None else {"digest": _sha256(content)}
 
     def put(self, file: File, found: ActualState) -> dict[str, Any]:
-        """What goes with a file that is to be put; no content where it is there already."""
+        """Return the request for a file to be put; no content where it is there already."""
         content = None if file.same_content(found) else self.of(file)
         return {
             **self.sent(file),
@@ -100,7 +100,7 @@ class Contents:
         return self.secrets.get(name, b"").decode()
 
     def _hidden(self, file: File, old: str) -> tuple[str, list[str]]:
-        """The old text with nothing in it that the wanted one does not say; which secrets have other values there."""
+        """Return the old text with only the desired text's content in it, and the secrets with other values there."""
         forms = list(_forms(file, self.texts[str(file.text)]))
         known = {form.pieces[0] for form in forms if not form.names}
         lines, same, other = [], set[str](), dict[str, None]()

@@ -79,7 +79,7 @@ def kinds_of(declared: Mapping[str, Secret]) -> SecretKinds:
 
 
 def made_up(kinds: SecretKinds) -> SecretKinds:
-    """The same where no site provides any, as in a rehearsal: what it would provide is made, of letters and digits."""
+    """Return the kinds without values from the site, as for a rehearsal: these are made, of letters and digits."""
     return {name: kind if kind.make else replace(kind, make=_made_up) for name, kind in kinds.items()}
 
 
@@ -102,14 +102,14 @@ class SecretsError(ExpectedError):
 
 
 def default_identity_path() -> Path:
-    """The key file: $HPCFORGE_IDENTITY, or age.key in the user's configuration directory."""
+    """Return the key file: $HPCFORGE_IDENTITY, or age.key in the user's configuration directory."""
     named = os.environ.get("HPCFORGE_IDENTITY")
     base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return Path(named) if named else base / "hpcforge" / "age.key"
 
 
 def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
-    """The secrets there are; none if the file is not there yet. Raises `SecretsError`."""
+    """Read the secrets; none if the file is not there yet. Raise `SecretsError`."""
     if not file.exists():
         return {}
     if not identity_file.exists():
@@ -129,7 +129,7 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
 
 
 def ensure_secrets(file: Path, identity_file: Path, kinds: SecretKinds) -> dict[str, bytes]:
-    """The secrets, with the ones that are missing generated and written. Raises `SecretsError`."""
+    """Return the secrets, with missing ones generated and written. Raise `SecretsError`."""
     known = read_secrets(file, identity_file)
     makers = {name: kind.make for name, kind in kinds.items() if kind.make}
     if known.keys() >= makers.keys():
@@ -211,7 +211,7 @@ def _write_secrets(file: Path, identity_file: Path, secrets: Mapping[str, bytes]
 
 
 def _make_identity(file: Path) -> None:
-    """A new key file, unless another run makes one at the same time, for whatever cluster: then that one is used."""
+    """Make a new key file, unless another run makes one at the same time, for any cluster: then use that one."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.") as new:  # of mode 0600

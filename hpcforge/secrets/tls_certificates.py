@@ -30,7 +30,8 @@ _SLACK = timedelta(days=1)  # clocks differ
 
 
 def derived(host_authority: Ed25519PrivateKey, cluster: Cluster, step: int, step_s: int) -> dict[str, bytes]:
-    """The authority's certificate, and a key and a certificate for each node of a service that has one; in PEM.
+    """Return the authority's certificate, and a key and a certificate for each node of a service that has one; in
+    PEM.
 
     Under the names that roles use: `tls_authority`, `tls_key:NODE` (the one that is secret), `tls_certificate:NODE`.
     """
@@ -57,7 +58,7 @@ def span(certificate: bytes) -> tuple[float, float]:
 
 
 def _key(seed: bytes, what: str) -> EllipticCurvePrivateKey:
-    """A key on P-256: browsers take no Ed25519. 64 bits more than it has make its bias nothing (FIPS 186-5, A.2.1)."""
+    """Derive a key on P-256: browsers take no Ed25519. 64 extra bits make its bias negligible (FIPS 186-5, A.2.1)."""
     info = f"hpcforge tls p256 {what}".encode()
     number = int.from_bytes(HKDF(SHA256(), 40, salt=None, info=info).derive(seed), "big")
     return derive_private_key(number % (_ORDER - 1) + 1, SECP256R1())

@@ -1,1 +1,1 @@
-"""What Slurm's own programs print, read in one place: nodes and their states, jobs. Pure."""
+"""Output of Slurm's own programs, read in one place: nodes and their states, jobs. Pure."""

@@ -1,4 +1,4 @@
-"""Why a worker takes no job: questions to the worker itself, and the judgement of its answers. Pure.
+"""The cause for which a worker takes no job: questions to the worker itself, and the judgement of its answers. Pure.
 
 The worker's answers count for itself alone. What its port does for others is the head's word.
 """

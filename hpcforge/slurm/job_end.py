@@ -1,4 +1,4 @@
-"""How a job ended, by Slurm's own records: `scontrol show job`, and sacct where there is accounting. Pure.
+"""The end of a job, by Slurm's own records: `scontrol show job`, and sacct where there is accounting. Pure.
 
 States and reasons are those of JOB STATE CODES and JOB REASON CODES in squeue(1). While a job completes, scontrol shows
 COMPLETING in place of its state; the reason is there already.
@@ -65,12 +65,12 @@ class JobEnd:
 
 
 def show(number: str) -> list[str]:
-    """The command whose output `parse` reads."""
+    """Return the command whose output `parse` reads."""
     return ["scontrol", "--oneliner", "show", "job", number]
 
 
 def parse(output: str) -> JobEnd | None:
-    """A job's record; None if that is not one."""
+    """Parse a job's record; None if that is not one."""
     fields: dict[str, str] = {}
     for found in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like one
         fields.setdefault(found[1], found[2])
@@ -86,18 +86,18 @@ def parse(output: str) -> JobEnd | None:
 
 
 def accounted(number: str) -> list[str]:
-    """The command whose output `cancelled_by` reads; it fails where there is no accounting."""
+    """Return the command whose output `cancelled_by` reads; it fails where there is no accounting."""
     return ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={number}"]
 
 
 def cancelled_by(output: str) -> int | None:
-    """The uid that cancelled the job, as accounting has it; slurmd does it as root. None: not known."""
+    """Return the uid that cancelled the job, as accounting has it; slurmd does it as root. None: not known."""
     found = _BY.search(output)
     return int(found[1]) if found else None
 
 
 def cause(ended: JobEnd) -> str:
-    """What became of the job, to be read after its number, with Slurm's own words."""
+    """Describe the end of the job, for use after its number, in Slurm's own words."""
     if ended.state == "TIMEOUT":
         alone = ended.reason in ("TimeLimit", "None")
         text = f"ran into its time limit of {ended.time_limit}" if alone else "ran into a limit of its account"

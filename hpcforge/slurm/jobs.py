@@ -72,12 +72,12 @@ class Job:
 
 
 def shown(columns: Sequence[Column]) -> str:
-    """The --format of these columns."""
+    """Return the --format of these columns."""
     return "|".join(_FORMAT[column] for column in columns)
 
 
 def squeue(columns: Sequence[Column], states: str, *more: str) -> tuple[str, ...]:
-    """The command that lists jobs in these states, as `read` reads it; `more` options are of squeue."""
+    """Return the command that lists jobs in these states, for `read`; `more` are further options of squeue."""
     return ("squeue", "--noheader", f"--states={states}", *more, f"--format={shown(columns)}")
 
 
@@ -136,7 +136,7 @@ def readable(output: str) -> bool:
 
 
 def parse_waiting(output: str) -> tuple[WaitingJob, ...]:
-    """The jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skips others."""
+    """Parse the jobs in `SLURM_WAITING_COMMAND`'s output, each once (arrays may have several lines); skip others."""
     return tuple(dict.fromkeys(_waiting(output)))
 
 
@@ -152,7 +152,7 @@ def _waiting(output: str) -> Iterator[WaitingJob]:
 
 
 def asks_for(node: str, waiting: Collection[WaitingJob]) -> tuple[WaitingJob, ...]:
-    """The jobs that ask for a node by name: once Slurm does not know it any more it ends them, held ones, too."""
+    """Return the jobs that request a node by name: Slurm ends them, held ones too, once the node is unknown."""
     return tuple(job for job in waiting if node in job.nodes)
 
 

@@ -71,7 +71,7 @@ _MARKS = {
 
 
 def _words(state: str) -> set[str]:
-    """The base state and flags of either spelling, in capitals."""
+    """Return the base state and flags of either spelling, in capitals."""
     found = set()
     for word in state.upper().split("+"):
         base = word.rstrip("".join(_MARKS))
@@ -138,14 +138,14 @@ def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
 
 
 def _reason(line: str) -> str:
-    """What somebody gave as the reason, without who and when: ` Reason=disk is bad [root@2026-11-20T10:00:00]`."""
+    """Return the text of the reason, without user and time: ` Reason=disk is bad [root@2026-11-20T10:00:00]`."""
     reason = line.partition(" Reason=")[2].rstrip()
     said, _, by = reason.rpartition(" [")
     return said if by.endswith("]") and "@" in by and " " not in by else reason
 
 
 def reason_setters(output: str) -> dict[str, tuple[str, str]]:
-    """The account that set the reason of each node, and when (`2026-11-28 10:02`), from the same output."""
+    """Return the account that set the reason of each node, and when (`2026-11-28 10:02`), from the same output."""
     setters = {}
     for line in output.splitlines():
         name, marks = _NAME.match(line), _SETTER.findall(line.partition(" Reason=")[2])
@@ -162,7 +162,7 @@ def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:
 
 
 def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The nodes that get no jobs as things are, with state and reason."""
+    """Return the nodes that get no jobs at present, with state and reason."""
     return {
         node: f"{state.lower()}: {reason}" if reason else state.lower()
         for node, (state, reason) in slurm_nodes.items()

@@ -1,4 +1,4 @@
-"""What a blueprint can declare that Slurm ignores without a second setting, as rows of second_settings.yaml. Pure.
+"""Declarations that Slurm ignores without a second setting, as rows of second_settings.yaml. Pure.
 
 hpcforge writes the second setting where it can, and `validate` warns where only the site can.
 """

@@ -28,7 +28,7 @@ _FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
 
 
 def breaches(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
-    """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
+    """Return the breaches of rules by a blueprint's software; none where it has neither GPUs nor anything to judge."""
     named = blueprint.software.sources.nvidia is not None
     software = declared(blueprint, catalog, system, nvidias=named)
     if {statement.component for statement in software} == {"slurm"}:
@@ -65,7 +65,7 @@ def declared(
 def judged(
     software: Sequence[StatedComponent], table: Compatibility, elsewhere: Sequence[StatedComponent] | None = None
 ) -> Iterator[Breach]:
-    """What the rules say of a set: what is broken with the nearest set that works, and what could not be judged.
+    """Yield the breaches of rules by a set, with the nearest set that works, and the rules that could not be judged.
 
     `elsewhere` is the same set as NVIDIA's repository has it, where the blueprint does not name that.
     """
@@ -103,7 +103,7 @@ def _wheels(frameworks: Frameworks, catalog: Catalog, system: Distribution) -> I
 
 
 def _installed(software: Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
-    """What hpcforge is to install, and from where."""
+    """Yield the software that hpcforge is to install, and its source."""
     if software.amd is not None:
         shown = f"{system.name.capitalize()} {system.release}"
         source = archive_name(system.name, system.release, nvidias=False)
@@ -142,7 +142,7 @@ def _present(software: Software) -> Iterator[StatedComponent]:
 
 
 def _partition_topologies(blueprint: Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
-    """The partitions with a topology of their own, and the oldest Slurm, to which slurm.conf is handed as well."""
+    """Yield the partitions with a topology of their own, and the oldest Slurm that reads the same slurm.conf."""
     usual, os, found = blueprint.slurm.topology.plugin, blueprint.software.os, False
     for name, partition in blueprint.slurm.partitions.items():
         if partition.topology and partition.topology != usual:
@@ -158,7 +158,7 @@ def _partition_topologies(blueprint: Blueprint, catalog: Catalog) -> Iterator[St
 
 
 def _gpus(blueprint: Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
-    """The kinds of GPUs, and whether switches connect them, each where it is first said."""
+    """Yield the kinds of GPUs, and whether switches connect them, each where it is first declared."""
     first: dict[tuple[Component, str], StatedComponent] = {}
 
     def add(component: Component, value: str, loc: Loc, shown: str) -> None:
@@ -187,7 +187,7 @@ def _has_own(kind: tuple[tuple[str, ...], Override | None]) -> bool:
 
 
 def _place(broken: Broken, changed: Sequence[StatedComponent | None]) -> Loc:
-    """The line that is to be changed; else one that can be, of several what is needed, which comes last."""
+    """Return the line to change; else one that can change, and of several the needed one, which comes last."""
     proposed = [said for said in broken.of if said in changed]
     return (proposed or [said for said in broken.of if not said.fixed] or broken.of)[-1].loc
 

@@ -38,7 +38,7 @@ def within(value: str, wanted: str) -> bool:
 
 @cache
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with, none if it begins with something else."""
+    """Return the numbers that a version begins with, none if it begins with something else."""
     match = _LEADING_NUMBERS.match(version)
     return tuple(map(int, re.split("[.-]", match[0]))) if match else ()
 
@@ -83,9 +83,9 @@ def judge(software: Sequence[StatedComponent], rules: Iterable[CompatibilityRule
 
 
 def nearest(software: Sequence[StatedComponent], table: Compatibility) -> tuple[StatedComponent, ...] | None:
-    """The set nearest to one that breaks rules; None if no set of what is offered works.
+    """Return the set nearest to one that breaks rules; None if no set of offered versions works.
 
-    Fewest changes, then fewest offered versions between old and new, then fewest that go back to an older one.
+    Fewest changes, then fewest offered versions between old and new, then fewest returns to an older one.
     """
     rules = [rule for rule in table.rules if rule.severity == "error"]
     start = tuple(software)

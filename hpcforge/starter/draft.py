@@ -63,7 +63,8 @@ def slurm_words(site: SiteFile | None) -> dict[str, object]:
 
 
 def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
-    """The lines of acceptance tests, and those that no partition has the time for, with the minutes that they need.
+    """Return the lines of acceptance tests, and the tests too long for every partition, with the minutes that they
+    need.
 
     A test of all nodes is one job, which needs a partition of all of them; without one, each partition has a job.
     """
@@ -160,7 +161,7 @@ def _models(hardware: Iterable[HardwareChoice]) -> Iterator[Gpu]:
 
 
 def _facts(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> list[StatedComponent]:
-    """What no choice of a driver changes: GPUs, NVSwitches, and the CUDA of the pinned PyTorch."""
+    """Return the facts that no choice of a driver changes: GPUs, NVSwitches, and the CUDA of the pinned PyTorch."""
     facts: list[tuple[Component, str]] = [
         ("gpu", gpu.architecture) for gpu in _models(hardware) if gpu.vendor == "nvidia" and gpu.architecture
     ]
@@ -291,7 +292,7 @@ def draft(
 
 
 def _access_words(access: SiteAccess, user: str, machines: Sequence[SiteMachine]) -> dict[str, str]:
-    """The way in, and what of it is a guess: an account by an option is none."""
+    """Describe the way in, and which parts are guesses: an account set by an option is not one."""
     guesses = [guess for guess in access.guesses if user == access.user or not guess.startswith("user")]
     way = become(user) if access.become else "none"
     return {"become": way, "via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
@@ -303,7 +304,7 @@ def become(user: str) -> Literal["sudo", "none"]:
 
 
 def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
-    """The distribution that most machines have, if hpcforge supports it, and whether that is sure; else Debian 12."""
+    """Return the distribution of most machines, if hpcforge supports it, and whether that is sure; else Debian 12."""
     known = load_catalog().distributions
     counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
     for found, count in counts.most_common(1):
@@ -316,7 +317,7 @@ def _inventory(
     network: ipaddress.IPv4Network,
     machines: Sequence[SiteMachine],
 ) -> str:
-    """An inventory line for each node: the address that is known, or the next free one."""
+    """Write an inventory line for each node: the address that is known, or the next free one."""
     known = {machine.name: machine for machine in machines}
     nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
     taken = {address for machine in machines for address in (machine.address, machine.bmc) if address}
@@ -344,7 +345,7 @@ def _inventory(
 
 
 def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
-    """The machines with a head and a worker: the first runs the services, and the head jobs, if nothing says which."""
+    """Add a head and a worker: by default, the first machine runs the services, and the head also jobs."""
     result = list(machines)
     for function, position in (("head", 0), ("worker", machines.index(guessed_head(machines)))):
         if not any(function in machine.functions for machine in result):
@@ -399,7 +400,7 @@ def _words_of_server(template: ClusterTemplate, name: str) -> dict[str, object]:
 
 
 def _reserve(machines: Sequence[SiteMachine]) -> str:
-    """What is kept from jobs: 2 cores and 8 GiB, less where a worker has little."""
+    """Return the cores and memory reserved from jobs: 2 cores and 8 GiB, less where a worker has little."""
     workers = [machine for machine in machines if "worker" in machine.functions] or machines
     cores = min((each.sockets or 1) * (each.cores_per_socket or USUAL_CPU["cores_per_socket"]) for each in workers)
     memory_gib = min(each.memory_gib or USUAL_CPU["memory_gib"] for each in workers)

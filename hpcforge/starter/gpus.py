@@ -91,7 +91,7 @@ def _memory_fits(gpu: Gpu, memory_gb: float | None) -> bool:
 def _own_model(
     slug: str, words: list[str], family: list[Gpu], memory_gb: float | None, forms: tuple[FormFactor, ...]
 ) -> GpuChoice:
-    """A model with the facts that its name has; the architecture is the family's."""
+    """Make a model of the facts in its name; the architecture is the family's."""
     first = words[0] if words else ""
     amd = "amd" in slug or "radeon" in slug or "instinct" in slug or bool(re.match(r"mi[0-9]|gfx", first))
     facts = {
@@ -106,7 +106,7 @@ def _own_model(
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """The value that all have, if there is one."""
+    """Return the value that all have, if there is one."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else None
 

@@ -1,4 +1,4 @@
-"""The hardware of a first blueprint, chosen from the catalog; what is guessed has its name. Pure."""
+"""The hardware of a first blueprint, chosen from the catalog; guesses are named. Pure."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _check(machine: SiteMachine, values: Mapping[str, int]) -> None:
 
 
 def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog) -> tuple[str, GpuChoice] | None:
-    """The first server of the catalog with these GPUs whose processors and memory are the machine's."""
+    """Return the first server of the catalog with these GPUs and with the machine's processors and memory."""
     by_model = {choice.model: choice for choice in choices}
     for name, server in catalog.servers.items():
         fits = server.gpus and server.gpus.model in by_model and server.gpus.count == machine.gpus
@@ -186,14 +186,14 @@ def _lines(entered: Mapping[str, object], guessed: Mapping[str, object]) -> Iter
 
 
 def _flow(value: object) -> str:
-    """A value as YAML has it on one line."""
+    """Write a value as YAML on one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_flow(item)}' for key, item in value.items())}}}"
     return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
 
 
 def _gpus(server: Server, catalog: Catalog) -> tuple[GpuChoice | None, int]:
-    """The GPUs of a server, else usual ones that it takes; None: it takes none."""
+    """Return the GPUs of a server, else usual ones that it takes; None: it takes none."""
     if server.gpus is not None:
         return GpuChoice(server.gpus.model, catalog.gpus[server.gpus.model]), server.gpus.count
     if not (server.gpus_max or (server.gpus_max is None and server.gpu_form_factors)):

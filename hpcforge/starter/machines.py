@@ -1,4 +1,4 @@
-"""What a draft is made from: machines, and what else a file of a site says. Pure.
+"""The input of a draft: machines, and the other data in a site's files. Pure.
 
 What nothing says is None, and the draft marks its guess.
 """
@@ -145,7 +145,7 @@ def checked(machines: list[SiteMachine]) -> list[SiteMachine]:
 
 
 def _node_name(hostname: str) -> str | None:
-    """A hostname as a node name; None where it names no single machine, or may be the address of another."""
+    """Return a hostname as a node name; None where it names several machines, or may be the address of another."""
     name = hostname.lower().replace("_", "-").strip("-")
     try:
         NODE_NAME.check(name)
@@ -242,7 +242,7 @@ def _as_other(machine: SiteMachine) -> SiteMachine:
 
 
 def _installed_gib(memory_kib: int) -> int:
-    """The memory that a machine has, GiB: firmware keeps some, so that Linux reports less. Of little it is exact."""
+    """Return the installed memory, GiB: Linux reports less, without the firmware's part. Small sizes are exact."""
     return -(-memory_kib >> 20) if memory_kib >= 8 << 20 else max(1, memory_kib >> 20)
 
 

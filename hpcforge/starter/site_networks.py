@@ -91,7 +91,7 @@ def with_networks(machines: Sequence[SiteMachine], nodes: str) -> tuple[list[str
 
 
 def _free_name(word: str, names: set[str]) -> str:
-    """A name of a section from a word of the site."""
+    """Derive an unused section name from a word of the site."""
     name = re.sub(r"[^a-z0-9_-]+", "-", word.lower()).strip("-") or "net"
     name = (name if name[0].isalpha() else f"net-{name}")[:28]
     number = 2

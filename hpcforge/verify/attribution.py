@@ -28,7 +28,7 @@ class Blame:
 
 
 def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
-    """The verdict; if there is something to blame, with that and what to look at. No node but the job's is blamed."""
+    """Return the verdict with the blame, if there is one, and the next command. Only nodes of the job are blamed."""
     if blame is None:
         return verdict
     if blame.node not in {None, *(node.name for node in job.nodes)}:
@@ -44,7 +44,7 @@ def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
 
 
 def next_command(job: Launch, blame: Blame) -> str:
-    """What to type on the head to learn more."""
+    """Return a command for the head that shows more about the cause."""
     if blame.next_command:
         return blame.next_command
     if blame.node is None and blame.status == "timed_out" and job.pairs_test and job.kind.per_node != "one":
@@ -55,14 +55,14 @@ def next_command(job: Launch, blame: Blame) -> str:
 
 
 def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
-    """That nothing was heard because the head was not there."""
+    """Return the blame for a lost head: there is no output because of it."""
     if ran.rc is not None or seen.hosts:
         return None
     return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
 def altered(seen: Transcript) -> Blame | None:
-    """That a node has another program than this launch, and did not run it."""
+    """Return the blame for a node that has another program than this launch, and did not run it."""
     host, file = next(iter(seen.changed.items()), (None, ""))
     if host is None:
         return None
@@ -72,7 +72,7 @@ def altered(seen: Transcript) -> Blame | None:
 
 
 def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
-    """That the ranks computed on CPUs, and the GPUs that the blueprint declares were not tested."""
+    """Return the blame for ranks that computed on CPUs: the GPUs that the blueprint declares were not tested."""
     if not job.real_gpus or text_of(seen, "device") != "cpu":
         return None
     what = job.turns[0].program.framework or "PyTorch"
@@ -81,7 +81,7 @@ def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
 
 
 def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
-    """What Slurm says: why it ended the job, which node failed, or which task used more memory than the job has."""
+    """Return Slurm's account: why it ended the job, which node failed, or which task exceeded the job's memory."""
     node = next(iter(seen.failed_nodes), None)
     if end is not None and (end.nodes or node is None):
         return Blame(end.status, end.detail, None, end.node, end.next_command)
@@ -95,7 +95,7 @@ def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
 
 
 def untrue(seen: Transcript) -> Blame | None:
-    """An assertion that does not hold: of all processes together, or of a process that did not say that it is wrong."""
+    """Return the assertion that does not hold: of all processes together, or of one that did not report it itself."""
     first = next((assertion for assertion in seen.assertions if not assertion.holds), None)
     return Blame("wrong", assertion_row(first)) if first else None
 
@@ -103,7 +103,7 @@ def untrue(seen: Transcript) -> Blame | None:
 def required(
     launch: ProgramLaunch, seen: Transcript, ran: Completed, end: JobEndReason | None, blame: Blame | None
 ) -> Blame | None:
-    """What is to blame in one of several launches, by the end that it must have; `blame` is by how it ended."""
+    """Return the blame in one of several launches, by its required end; `blame` is by its actual end."""
     if launch.ends == "done":
         return blame
     if ran.rc == 0:
@@ -120,7 +120,7 @@ def _killed(seen: Transcript) -> bool:
 
 
 def last_line(lines: Iterable[str]) -> str:
-    """The last line with words in it."""
+    """Return the last line with words in it."""
     return clean(next((line for line in reversed(tuple(lines)) if line.strip(" =-")), ""))
 
 
@@ -132,6 +132,6 @@ def last_words(seen: Transcript, ran: Completed) -> str:
 
 
 def text_of(seen: Transcript, key: str) -> str | None:
-    """A text of the result, on one line."""
+    """Return a text of the result, on one line."""
     value = seen.result.get(key) if seen.result else None
     return clean(value, 60) if isinstance(value, str) else None

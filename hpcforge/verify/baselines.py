@@ -1,4 +1,4 @@
-"""What the head keeps of measurements: baselines by name, usual rates, and a line for each past verification. Pure.
+"""The head's records of measurements: baselines by name, usual rates, and a line for each past verification. Pure.
 
 A baseline has, of each test, measure and part, the last few values, and counts by their median. It holds for the
 software with which it was measured: its fingerprint. A baseline that is saved again with another fingerprint begins
@@ -35,7 +35,7 @@ class SavedTest:
     values: Values
 
     def medians(self) -> dict[str, dict[str, float]]:
-        """The median by measure and part."""
+        """Return the median by measure and part."""
         return {name: {part: median(of) for part, of in parts.items() if of} for name, parts in self.values.items()}
 
 
@@ -69,27 +69,26 @@ class Verifications:
     problem: str | None = None
 
     def baseline(self, name: str) -> Baseline | None:
-        """The baseline of this name."""
         return next((baseline for baseline in self.baselines if baseline.name == name), None)
 
     def saved(self, name: str, time_s: float, measured: Mapping[str, SavedTest]) -> Verifications:
-        """The same with new values in a baseline: added to those of the same software, in place of others."""
+        """Return these with new values in a baseline: added to those of the same software, in place of others."""
         before = self.baseline(name)
         tests = _added(before.tests if before else {}, measured)
         others = [baseline for baseline in self.baselines if baseline.name != name]
         return dataclasses.replace(self, baselines=(*others[-(MOST_BASELINES - 1) :], Baseline(name, time_s, tests)))
 
     def with_usual(self, measured: Mapping[str, SavedTest]) -> Verifications:
-        """The same with rates of one more run of some tests."""
+        """Return these with rates of one more run of some tests."""
         return dataclasses.replace(self, usual=_added(self.usual, measured))
 
     def with_run(self, run: PastVerification) -> Verifications:
-        """The same after one more verification."""
+        """Return these with one more verification."""
         return dataclasses.replace(self, runs=(*self.runs[-(MOST_RUNS - 1) :], run))
 
 
 def difference(now: Mapping[str, str], then: Mapping[str, str]) -> str:
-    """What differs between two fingerprints, for people; "" if nothing does."""
+    """Describe the differences between two fingerprints; "" if there are none."""
     differs = [key for key in dict.fromkeys((*then, *now)) if now.get(key) != then.get(key)]
     return "; ".join(f"{key} {now.get(key) or 'none'}, the baseline has {then.get(key) or 'none'}" for key in differs)
 
@@ -146,7 +145,7 @@ def _flat(values: Values) -> list[float]:
 
 
 def _added(before: Mapping[str, SavedTest], measured: Mapping[str, SavedTest]) -> dict[str, SavedTest]:
-    """New values added to those of the same software, in place of others."""
+    """Add new values to those of the same software, in place of others."""
     tests = dict(before)
     for test, new in measured.items():
         old = tests.get(test)
@@ -155,7 +154,7 @@ def _added(before: Mapping[str, SavedTest], measured: Mapping[str, SavedTest]) -
 
 
 def _joined(old: SavedTest, new: SavedTest) -> SavedTest:
-    """The newest values of each part; what the new run did not measure stays, as nodes that were in use."""
+    """Return the newest values of each part; old values stay for parts without a new one, such as nodes in use."""
     values: dict[str, dict[str, Sequence[float]]] = {measure: dict(parts) for measure, parts in old.values.items()}
     for measure, parts in new.values.items():
         for part, of in parts.items():

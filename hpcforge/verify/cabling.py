@@ -1,4 +1,4 @@
-"""What was really plugged in: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
+"""The actual cables: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
 
 LLDP: `lldpctl -f json` (or json0, keyvalue) of each node or switch. InfiniBand: `ibnetdiscover`, with any of its
 options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that
@@ -123,19 +123,19 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _first(parent: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The mapping under a key, or the first in a list there; empty if there is none."""
+    """Return the mapping under a key, or the first in a list there; empty if there is none."""
     values = [value for value in _listed(parent.get(key)) if value]
     return _mapping(values[0]) if values else {}
 
 
 def _value(value: object) -> str:
-    """A text, which `json0` has in a list of mappings."""
+    """Return a text, which `json0` has in a list of mappings."""
     inner = _listed(value)[0] if value else ""
     return str(inner.get("value", "") if isinstance(inner, dict) else inner)
 
 
 def _neighbour(entry: Mapping[str, object]) -> ReportedEnd:
-    """The far end: `json` has a chassis under its name if it has one."""
+    """Return the far end: `json` has a chassis under its name if it has one."""
     chassis, port = _first(entry, "chassis"), _first(entry, "port")
     name = _value(chassis.get("name"))
     if chassis and "id" not in chassis and "name" not in chassis:

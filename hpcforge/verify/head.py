@@ -1,4 +1,4 @@
-"""What verify asks of the head: to run a command there."""
+"""Verify's interface to the head: to run a command there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whose a test job is, in the job's comment: for the next hpcforge, and for the job itself, which ends with its owner.
+"""The owner of a test job, in the job's comment: for the next hpcforge, and for the job itself, which ends with its
+owner.
 
 No file system is shared, and a worker cannot see the operator host. What head, workers and every operator do see is
 Slurm's record of the job, so the comment is a heartbeat: the owner writes it anew every `BEAT_S`, and the batch script
@@ -47,7 +48,7 @@ class Owner:
     process: Mapping[str, Any]
 
     def comment(self) -> str:
-        """What stands in its jobs' comments, without the stamp."""
+        """Return the comment of its jobs, without the stamp."""
         who = _NOT_IN_NAMES.sub("_", self.who)[:100] or "_"
         process = f"{self.process['where']}.{self.process['pid']}.{self.process['started']}"
         return f"hpcforge run={self.run_id} by={who} process={process}"
@@ -69,19 +70,20 @@ class OwnedJob:
 
 
 def stamped(*argv: str) -> list[str]:
-    """A command for the head whose last argument ends with an owner's comment, to which the present moment is added."""
+    """Return a command for the head that adds the present moment to its last argument, after an owner's comment."""
     return ["sh", "-c", _STAMPED, "sh", *argv]
 
 
 def list_command(user: str) -> tuple[str, ...]:
-    """The command that lists a user's jobs for `parse_owned`, with the head's present moment."""
+    """Return the command that lists a user's jobs for `parse_owned`, with the head's present moment."""
     return ("sh", "-c", _LISTED, "sh", user)
 
 
 def parse_owned(output: str) -> tuple[OwnedJob, ...]:
-    """The test jobs among a user's jobs, from the output of `list_command`.
+    """Parse the test jobs among a user's jobs, from the output of `list_command`.
 
-    A job with any other comment is that user's own. What was heard before the head's boot was heard that long ago.
+    A job with any other comment is that user's own. A sign of life from before the head's boot counts from that long
+    ago.
     """
     first, _, lines = output.partition("\n")
     now = _MOMENT.fullmatch(first)

@@ -180,7 +180,7 @@ def no_plans() -> Sequence[Labels]:
 
 
 def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
-    """What the parts of a launch's nodes are called, by the plan of the fabric that the launch uses.
+    """Return the names of the parts of a launch's nodes, by the plan of the fabric that the launch uses.
 
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
     """
@@ -204,7 +204,7 @@ def _unusable(
     measurements: Sequence[Measurement],
     blame: Blame,
 ) -> Verdict:
-    """The verdict where a round names no part: what is measured with is more likely at fault than every node."""
+    """Return the verdict if a round names no part: the measuring program is more likely at fault than every node."""
     verdict = Verdict(
         job.turns[0].test,
         blame.status,
@@ -218,7 +218,7 @@ def _unusable(
 
 
 def _asks(asked: Round, names: PartNames) -> str:
-    """What a round measures, and why, for people."""
+    """Describe the measurements of a round, and their reason."""
     again = sorted({names.wiring.nodes[test.node] for test in asked.alone if test.why == "repeat"})
     suspects = sorted(
         {names.wiring.nodes[node] for p in asked.pairs if p.why in ("repeat", "suspect") for node in p[:2]}
@@ -231,7 +231,7 @@ def _asks(asked: Round, names: PartNames) -> str:
 
 
 def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_s: int) -> Launch:
-    """The launch of a round. Its groups are arguments, which no shell reads."""
+    """Return the launch of a round. Its groups are arguments, which no shell reads."""
     (turn,) = job.turns
     nodes = names.wiring.nodes
     told = (
@@ -250,7 +250,7 @@ def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_
 def _stopped(
     head: Head, job: Launch, hold: HeldAllocation, ran: Completed, seen: Transcript
 ) -> tuple[Verdict, Mapping[str, str]] | None:
-    """The verdict where a round cannot be used: by its time limit, by Slurm, or by a wrong result; None: it can."""
+    """Return the verdict if a round is unusable, by its time limit, Slurm or a wrong result; None: it is usable."""
     ended_well = ran.rc in (0, None)
     end = None if ended_well else end_of(head, job, hold.number, hold.stay)
     if (
@@ -266,7 +266,7 @@ def _stopped(
 
 
 def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _Reports:
-    """The values of a round, by the parts that it asked for."""
+    """Return the values of a round, by its measured parts."""
     nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
     alone = {test.node for test in asked.alone}
     pairs = {(pair.a, pair.b) for pair in asked.pairs}
@@ -323,7 +323,7 @@ def _place(each: Measurement, rails: int) -> int | None:
 
 
 def _measured(state: State, asked: Round, names: PartNames, seconds: float) -> MeasuredRound:
-    """A round for the report: what was measured, why, and what was low."""
+    """Return a round for the report: its measurements, their reason, and the low ones."""
     nodes, number = names.wiring.nodes, asked.number
     low = [names.words(part) for seen in state.seen if seen.round == number for part in seen.low]
     for met in (met for met in state.met if met.round == number and met.low):
@@ -416,7 +416,7 @@ def _direction(state: State, part: Part) -> str:
 
 
 def _named(finding: BadPart, names: PartNames, direction: str, symptoms: Sequence[str]) -> NamedPart:
-    """A finding for people."""
+    """Return a finding with the names of its parts."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
     if finding.measured:
@@ -447,7 +447,7 @@ def _named(finding: BadPart, names: PartNames, direction: str, symptoms: Sequenc
 
 
 def _idle(parts: Sequence[Part], names: PartNames) -> Iterator[str]:
-    """What no round loaded: cables by name, uplinks by leaf."""
+    """Yield the parts that no round loaded: cables by name, uplinks by leaf."""
     yield from (names.words(part) for part in parts if part.kind == "cable")
     of_leaf: dict[int, int] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""Why Slurm ended a test's job, and which of its nodes that is due to: by Slurm's records alone."""
+"""The reason for which Slurm ended a test's job, and the responsible nodes: by Slurm's records alone."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _who(head: Head, number: str) -> str:
 
 
 def _at_fault(head: Head, job: Launch, ended: JobEnd) -> dict[str, str]:
-    """The job's nodes that Slurm has taken out of use since the job began there, if that can be why it ended."""
+    """Return the nodes that Slurm took out of use since the job began there, if that can be why the job ended."""
     if ended.state not in ("CANCELLED", "NODE_FAIL", "BOOT_FAIL", "COMPLETING", "FAILED"):
         return {}
     out = unusable(head, (node.name for node in job.nodes))

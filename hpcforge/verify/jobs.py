@@ -95,9 +95,9 @@ class HeldAllocation:
 
 @contextmanager
 def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iterator[HeldAllocation]:
-    """A job that holds the test's nodes, cancelled whatever happens. Raises RefusedError.
+    """Hold the test's nodes with a job, which is cancelled in every case. Raise RefusedError.
 
-    One whose number was not heard because the head was lost meanwhile ends by itself: nobody is heard of as its owner.
+    If the head is lost before the job's number arrives, the job ends by itself: its owner sends no sign of life.
     """
     due_s = time.monotonic() + BEAT_S
     job_id = _submitted(head.run(stamped(*sbatch(job, head.owner)), stdin=SCRIPT, user=job.user, timeout_s=QUERY_S))
@@ -123,7 +123,7 @@ def _submitted(answer: Completed) -> str:
 
 
 def states(head: Head, job_ids: Iterable[str]) -> dict[str, JobState]:
-    """The states of several jobs, by one query. Those that squeue does not know are GONE."""
+    """Return the states of several jobs, by one query. Those unknown to squeue are GONE."""
     ids = list(job_ids)
     answer = head.run(squeue(_STATE, "all", f"--jobs={','.join(ids)}"), timeout_s=QUERY_S)
     if answer.rc != 0 and "Invalid job id" not in answer.stderr:
@@ -182,7 +182,8 @@ def wait_for_prolog(
 
 
 def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> dict[str, str]:
-    """The nodes among these to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is silent.
+    """Return those of the nodes to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is
+    silent.
 
     `unreserved`: jobs of no reservation, so nodes that one holds count, too.
     """
@@ -206,7 +207,7 @@ def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
 
 
 def describe(causes: Mapping[str, str], limit: int = 3) -> str:
-    """The first few of some named causes, on one line."""
+    """Join the first few of some named causes on one line."""
     shown = [f"{name} {why}" for name, why in list(causes.items())[:limit]]
     return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")
 
@@ -218,10 +219,10 @@ _BUSY: tuple[Column, ...] = ("number", "user", "name", "nodes")
 
 
 def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
-    """The nodes among these on which users' jobs run, each with one of them: "job 20, ada's train".
+    """Return those of the nodes on which users' jobs run, each with one of them: "job 20, ada's train".
 
-    All of them if Slurm does not list its jobs. `run_as` is the account of test jobs, which are no user's; other users
-    may use their names.
+    Return all nodes if Slurm does not list its jobs. `run_as` is the account of test jobs, which are not a user's;
+    other users may use their names.
 
     Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
     """

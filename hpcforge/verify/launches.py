@@ -30,7 +30,7 @@ LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and
 
 
 def shared_parents(cluster: Cluster, nodes: Sequence[str], user: str) -> tuple[str, ...]:
-    """The folders where it may be made on storage that all these nodes mount, the user's own first."""
+    """Return the possible parents on storage that all these nodes mount, the user's own first."""
     mounts = [system.mount for system in cluster.shared_by(nodes)]
     return (*(f"{mount}/{user}" for mount in mounts), *mounts)
 
@@ -66,12 +66,12 @@ REMOVE = 'rm -rf -- "$1"'
 
 
 def make(job: Launch, job_id: str, name: str, parents: Sequence[str], *, shared: bool) -> list[str]:
-    """The command that makes it: on the first node where it is `shared`, else on each."""
+    """Return the command that makes it: on the first node where it is `shared`, else on each."""
     return _on_nodes(job, job_id, shared, _MAKE, name, *parents)
 
 
 def remove(job: Launch, job_id: str, path: str, *, shared: bool) -> list[str]:
-    """The command that removes it from where it was made."""
+    """Return the command that removes it from where it was made."""
     return _on_nodes(job, job_id, shared, REMOVE, path)
 
 
@@ -117,7 +117,7 @@ exit "$ended"
 
 
 def watched(number: str, command: Sequence[str]) -> list[str]:
-    """The command, which has to begin with timeout(1), such that it ends seconds after the job does, with 137."""
+    """Return the command, which must begin with timeout(1), so that it ends seconds after the job does, with 137."""
     return ["sh", "-c", _WATCHED, "sh", number, *command]
 
 
@@ -131,7 +131,7 @@ class NoScratchError(ExpectedError):
 
 
 def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
-    """The step of a launch; or, where its ranks have no port to meet at, that which was to find one."""
+    """Run the step of a launch; if its ranks get no port to meet at, return the failed search for one."""
     port = 0
     if job.kind.ranked or job.kind.meets:
         asked = free_port(job, hold.number)
@@ -188,9 +188,9 @@ def _run(
 
 
 def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
-    """The verdict on a test by those on its launches, in their order, up to the first that did not end as it must.
+    """Combine the verdicts on a test's launches, in order, up to the first that did not end as required.
 
-    Each with its seconds. Measures are those of all launches together.
+    Each comes with its seconds. Measures are those of all launches together.
     """
     (turn,) = job.turns
     verdicts = [verdict for verdict, _ in reached]
@@ -225,7 +225,7 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
 
 
 def _each(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
-    """The launches of a test: those that were reached, and those that were not run."""
+    """Return the launches of a test: those that were reached, and those that were not run."""
     (turn,) = job.turns
     found = []
     for number, step in enumerate(steps(job, "")):
@@ -242,7 +242,7 @@ def _each(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[Launch
 
 @contextmanager
 def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> Iterator[str]:
-    """The folder that the launches share, removed whatever happens. Raises NoScratchError."""
+    """Make the folder that the launches share, and remove it in every case. Raise NoScratchError."""
     path, shared = _made(cluster, head, job, hold, progress)
     try:
         yield path
@@ -254,7 +254,7 @@ def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, pr
 
 
 def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> tuple[str, bool]:
-    """The path of a new folder, and whether it is on storage that all nodes share."""
+    """Return the path of a new folder, and whether it is on storage that all nodes share."""
     name = f"hpcforge-scratch.{hold.number}.{secrets.token_hex(8)}"
     names = [node.name for node in job.nodes]
     on_all = shared_parents(cluster, names, job.user)

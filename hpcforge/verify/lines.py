@@ -58,7 +58,7 @@ class LineToCome:
 
 
 def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]) -> list[LineToCome]:
-    """The lines that a test's numbers will be compared with, those of a measure side by side."""
+    """Return the limits to compare a test's numbers with, those of a measure side by side."""
     found = []
     usual = usual_rates(program)
     for measure in program.measures:
@@ -75,14 +75,14 @@ def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]
 
 
 def usual_rates(program: SmokeTestProgram) -> tuple[str, ...]:
-    """The measures of which the usual rate is a line: of a test that has no other, and that compares no parts."""
+    """Return the measures limited by their usual rate: of a test without other limits that compares no parts."""
     if program.lines or program.isolates:
         return ()
     return tuple(measure.name for measure in program.measures if measure.better == "higher")
 
 
 def weighed(verdict: Verdict, program: SmokeTestProgram, references: References) -> Verdict:
-    """The verdict with all of its lines; one that passed has missed if a line that refuses is missed."""
+    """Return the verdict with its limits; a passed test has missed if it misses a limit that refuses."""
     of = numbers(program, verdict.measurements)
     found = tuple(line for measure in program.measures for line in _lines(program, measure, of, references))
     verdict = replace(verdict, lines=found)
@@ -110,7 +110,7 @@ def needs_second_run(verdict: Verdict) -> bool:
 
 
 def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
-    """The verdict of two runs of a test, of which the first missed: it names a node that both name."""
+    """Return the verdict of two runs of a test, of which the first missed: it names a node that both name."""
     if second.status in ("pending", "not_run"):
         detail = f"{first.detail}; a second run did not start: {second.detail}"
         return replace(first, node=None, rank=None, detail=detail)
@@ -121,7 +121,7 @@ def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
 
 
 def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references: References) -> Iterator[Line]:
-    """The lines of one measure."""
+    """Yield the lines of one measure."""
     by_part = of.get(measure.name, {})
     limits = [line for line in program.lines if line.measure == measure.name]
     for line in limits:
@@ -137,7 +137,7 @@ def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references:
 
 
 def _derived(measure: Measure, limits: list[Threshold], known: DerivedValue) -> Iterator[Line]:
-    """The bound, which no number can exceed, and what is expected of it."""
+    """Yield the bound, which no number can exceed, and the expected share of it."""
     if known.bound is None or known.expected is None:
         return
     factors: dict[str, float] = {line.bound: line.number for line in limits}
@@ -159,7 +159,7 @@ def _derived(measure: Measure, limits: list[Threshold], known: DerivedValue) -> 
 
 
 def _baseline(measure: Measure, limits: list[Threshold], references: References) -> Iterator[Line]:
-    """The values of a baseline, part by part; they refuse where the test says so and the software is the same."""
+    """Yield the values of a baseline, part by part; they refuse if the test is set to and the software is the same."""
     named = {line.bound: line for line in limits if line.bound.endswith("_of_baseline")}
     for part, value in references.baseline.get(measure.name, {}).items():
         what = f"baseline {references.baseline_name}"
@@ -172,7 +172,7 @@ def _baseline(measure: Measure, limits: list[Threshold], references: References)
 
 
 def _usual(measure: Measure, references: References) -> Iterator[Line]:
-    """The line of a rate by its past runs: their median less three times their range, within bounds."""
+    """Yield the line of a rate by its past runs: their median less three times their range, within bounds."""
     for part, rates in references.usual.get(measure.name, {}).items():
         middle = median(rates)
         if len(rates) < USUAL_RUNS or middle <= 0:

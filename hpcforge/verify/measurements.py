@@ -28,7 +28,7 @@ class Shortfall:
 
 
 def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> Numbers:
-    """The last number of each measure; of several processes of a node the worst."""
+    """Return the last number of each measure; of several processes of a node the worst."""
     found: dict[str, dict[str, float]] = {}
     for measure in program.measures:
         last: dict[tuple[str, object], float] = {}
@@ -45,7 +45,7 @@ def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> N
 
 
 def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement) -> tuple[str, object]:
-    """The node and the process of a number; nothing where rank 0 reports one number for all."""
+    """Return the node and the process of a number; nothing where rank 0 reports one number for all."""
     if measure.per == "rank":
         return str(measurement.get("host", "")), measurement.get("rank")
     return ("", None) if program.ranked else (str(measurement.get("host", "")), measurement.get("task"))
@@ -72,7 +72,7 @@ def _without(text: str, names: set[str]) -> str:
 
 
 def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
-    """What was not reported although it is declared: by anybody, or by each of these nodes."""
+    """Return the declared measure that is not reported: by any process, or by each of these nodes."""
     for measure in (measure for measure in program.measures if measure.shown != "text"):
         if measure.name not in of:
             return Shortfall(f"reported no {measure.name}: the result is incomplete")
@@ -95,7 +95,7 @@ def silent_rank(program: SmokeTestProgram, measurements: Sequence[Measurement], 
 
 
 def headline(program: SmokeTestProgram, of: Numbers) -> str:
-    """What one would quote; "" where a measure of it is missing."""
+    """Return the number to quote; "" if a measure for it is missing."""
     measures = {measure.name: measure for measure in program.measures}
     if any(name not in of for name, _ in PLACEHOLDER.findall(program.headline)):
         return ""
@@ -133,7 +133,7 @@ def _shows_which(line: Threshold, measure: Measure, by_node: Mapping[str, float]
 
 
 def limit_of(line: Threshold, by_node: Mapping[str, float]) -> float:
-    """The number that a line of the step stands for: its own, or that part of the median."""
+    """Return the limit as a number: its own, or that part of the median."""
     return line.number * (median(by_node.values()) if line.bound.endswith("_of_median") else 1)
 
 
@@ -180,7 +180,7 @@ def _missed(
 
 
 def shown(measure: Measure, value: float) -> str:
-    """A number as people write it: 1.23, 9,411 or 16 MiB."""
+    """Format a number for people: 1.23, 9,411 or 16 MiB."""
     if measure.shown == "size":
         return _size(round(value))
     if measure.shown == "count" or abs(value) >= 1000:

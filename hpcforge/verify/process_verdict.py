@@ -46,7 +46,7 @@ _NAMES = "name service"
 
 
 def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
-    """The verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
+    """Return the verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
     (turn,) = job.turns
     names = _names(job)
     seen = read(ran, turn.test, job.layout)
@@ -104,7 +104,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
 
 
 def _said(job: Launch, said: Sequence[RankEnd], status: str) -> Blame | None:
-    """What the first that spoke said, its number where a node has several, and where others spoke."""
+    """Return the report of the first process, its number where a node has several, and the nodes of others."""
     common = _common_causes(job, said)
     said = [each for each in said if each.text not in common]
     first = next(iter(said), None)
@@ -120,7 +120,7 @@ def _said(job: Launch, said: Sequence[RankEnd], status: str) -> Blame | None:
 
 
 def _common_causes(job: Launch, said: Sequence[RankEnd]) -> dict[str, str]:
-    """The untrue values that most nodes report alike, each with its nodes: no node is the cause of them."""
+    """Return the untrue values that most nodes report alike, each with its nodes: no node is the cause of them."""
     hosts: dict[str, dict[str, None]] = {}
     for each in said if job.kind.per_node == "one" else ():
         hosts.setdefault(each.text, {})[each.host] = None
@@ -133,7 +133,7 @@ def _common_causes(job: Launch, said: Sequence[RankEnd]) -> dict[str, str]:
 
 
 def _ended(seen: Transcript, hosts: list[str]) -> Blame | None:
-    """A process that did not end well, with the last that it said."""
+    """Return the blame for a process that did not end well, with its last output."""
     if not hosts:
         return None
     host, more = hosts[0], len(hosts) - 1

@@ -40,9 +40,9 @@ def reserved(
     *,
     purge: bool = True,
 ) -> Iterator[str]:
-    """A reservation of these nodes for the account of the tests; gives its name, and is removed whatever happens.
+    """Reserve these nodes for the account of the tests; yield the reservation's name, and remove it in every case.
 
-    Slurm refuses it for a node on which a job runs. `purge`: it ends early if no job uses it. Raises ReservationError.
+    Slurm refuses it for a node on which a job runs. `purge`: it ends early if no job uses it. Raise ReservationError.
     """
     name = f"{NAME}{head.owner.run_id[:8]}"
     made, drained = False, True
@@ -86,11 +86,11 @@ def resume(head: Head, node: str) -> None:
 
 @contextmanager
 def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> Iterator[Callable[[str], None]]:
-    """A node in service while it is tested, and drained again at the end, unless it passed.
+    """Resume a node while it is tested, and drain it again at the end, unless it passed.
 
-    The caller gives the reason at the end: "" if the node passed; without a word the old reason stays. Should this run
-    be killed, a timer on the head drains the node after `limit_s` seconds. Raises ReservationError; NotDrainedError
-    keeps that timer.
+    The caller gives the reason at the end: "" if the node passed; without one the old reason stays. If this run is
+    killed, a timer on the head drains the node after `limit_s` seconds. Raise ReservationError; NotDrainedError keeps
+    that timer.
     """
     unit, said = f"hpcforge-gate-{node}", [reason]
     timer = [

@@ -142,7 +142,7 @@ def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:
 
 
 def _placed(event: Event, task: int, node: str, layout: TaskLayout) -> Event | None:
-    """The event with its place; None where it is of another node's rank, or of the whole test and not from rank 0."""
+    """Return the event with its place; None for another node's rank, or for the whole test and not from rank 0."""
     if not layout.ranks:
         place = {"host": node, "task" if event["event"] == "measurement" else "rank": task}
         return {**place, **{key: value for key, value in event.items() if key not in ("host", "task", "rank")}}

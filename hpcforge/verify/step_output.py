@@ -1,4 +1,4 @@
-"""What a step left behind, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
+"""The output of a step, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
 
 Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
 """
@@ -65,7 +65,7 @@ class RankTransport:
     interfaces: tuple[str, ...] = ()  # of gloo, of each address
 
     def interface_of(self, address: str) -> str:
-        """The interface that has an address of gloo's."""
+        """Return the interface of a gloo address."""
         place = self.used.index(address)
         return self.interfaces[place] if place < len(self.interfaces) else "an unknown interface"
 
@@ -157,13 +157,13 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
 
 
 def port_of(stdout: str) -> int | None:
-    """The port that a node has named, None if it has not."""
+    """Return the port that a node reported, None without one."""
     named = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
     return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def scratch_of(stdout: str) -> int | None:
-    """The number of the folder where a node has made the scratch folder, None if it has not."""
+    """Return the number of the parent in which a node made the scratch folder, None without one."""
     numbers = (event.get("number") for _, event in events_of(stdout) if event["event"] == "scratch")
     return next((number for number in numbers if isinstance(number, int) and number >= 0), None)
 
@@ -196,7 +196,7 @@ def _mistake(event: Mapping[str, Any]) -> RankEnd:
 
 
 def _assertion(event: Mapping[str, Any]) -> Assertion:
-    """What was compared; it does not hold where a number of it is missing or not finite."""
+    """Return the comparison; it does not hold where a number is missing or not finite."""
     expected, got, error, tolerance, at_least = (
         event.get(key, 0.0 if key == "at_least" else None)
         for key in ("expected", "got", "error", "tolerance", "at_least")
@@ -214,7 +214,7 @@ def _transport(event: Mapping[str, object], rank: int) -> RankTransport:
 
 
 def _words(value: object) -> tuple[str, ...]:
-    """A list of texts, each on one line and short."""
+    """Return a list of texts, each on one line and short."""
     return tuple(clean(word, 60) for word in value[:_TRANSPORTS]) if isinstance(value, list) else ()
 
 
@@ -242,7 +242,9 @@ class _SlurmLines:
 
 
 def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
-    """The lines of each task, and Slurm's. The step's first node reports at its task's place that Slurm cancels it."""
+    """Return the lines of each task, and Slurm's. The step's first node reports at its task's place that Slurm
+    cancels it.
+    """
     tasks: dict[int, list[str]] = defaultdict(list)
     errors: list[str] = []
     cancelled_at: int | None = None

@@ -59,7 +59,7 @@ _TOLD = 3  # transports that are listed one by one
 
 
 def transport_blame(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
-    """What is wrong with the transport, or not known of it; None if it is as asserted, or nothing is."""
+    """Return the fault of the transport, also if it is unknown; None if it is as asserted, or nothing is asserted."""
     rule, backend = turn.program.transport, seen.result.get("backend") if seen.result else None
     if rule is None or job.ranks == 1 or not _applies(job, rule, backend):
         return None
@@ -85,7 +85,7 @@ def transport_blame(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
 
 
 def transport_text(seen: Transcript) -> str:
-    """What was used, in a few words: `gloo on eth0`, `nccl NET/IB/0/GDRDMA, P2P/CUMEM`; "" if no rank says so."""
+    """Name the used transport: `gloo on eth0`, `nccl NET/IB/0/GDRDMA, P2P/CUMEM`; "" if no rank reports it."""
     backends = {said.backend for said in seen.transports}
     if len(backends) != 1:
         return ""
@@ -102,7 +102,7 @@ def _applies(job: Launch, rule: TransportRule, backend: object) -> bool:
 
 
 def _gloo(turn: Turn, said: RankTransport) -> Blame | None:
-    """A connection with another address than its node has on the network."""
+    """Return the blame for a connection with another address than its node has on the network."""
     expected = turn.addresses.get(said.host)
     if expected is None:
         return Blame("unknown", f"it says that it ran on {said.host}, which is not a node of the test", said.rank)
@@ -114,7 +114,7 @@ def _gloo(turn: Turn, said: RankTransport) -> Blame | None:
 
 
 def _nccl(rule: TransportRule, said: RankTransport, of_host: list[str]) -> Blame | None:
-    """A transport that a rank must not use, or one that no rank of its host uses and some must."""
+    """Return the blame for a transport that a rank must not use, or a required one that no rank of its host uses."""
     names = [f"/{name}/" for name in said.used]
     barred = next((name for name in rule.must_not if any(f"/{name}/" in used for used in names)), None)
     if barred is not None:
@@ -132,7 +132,7 @@ _WAITED_IN_VAIN = ("timed out", "timeout", "time out")
 
 
 def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple[Verdict, ...]:
-    """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right.
+    """Return the verdicts on a step that was run: on its first test at least, in order, up to the first failure.
 
     `end`: why Slurm ended the job, if it did.
     """
@@ -149,7 +149,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
 
 
 def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
-    """The nodes because of which a launch ended before a word of any test was heard, by Slurm, and why."""
+    """Return the nodes because of which a launch ended before any test printed anything, by Slurm, and why."""
     if any(read(ran, turn.test, job.layout).spoke for turn in job.turns):
         return {}
     if end is not None and end.nodes:
@@ -187,7 +187,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
-    """What a step that ended well did not report."""
+    """Return the blame for reports that are missing from a step that ended well."""
     if wrong := _wrong(job, seen, _ENDED_WELL) or untrue(seen):
         return wrong
     if seen.result is None or not (seen.measurements or job.step):
@@ -210,7 +210,7 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
 
 
 def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
-    """The test with the measures that the ranks of a launch can have."""
+    """Return the test with the measures that the ranks of a launch can have."""
     return measurable(turn.program, job.ranks, job.ranks_per_node)
 
 
@@ -291,9 +291,9 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
 
 
 def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
-    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
+    """Return a node without ranks; of several, the one whose launcher ended by itself: others may have waited for it.
 
-    Else the one whose launcher alone was killed before Slurm ended the others. Where none can be told, none is blamed.
+    Else the one with the only launcher that was killed before Slurm ended the others. If neither is clear, blame none.
     """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
@@ -333,7 +333,7 @@ def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """The first to fail in a collective, and no node where others failed there, too: any of them may be the cause."""
+    """Return the first to fail in a collective, without a node if others failed, too: each may be the cause."""
     blame = _say(list(seen.failed))
     several = len({said.host for said in seen.failed}) > 1
     return replace(blame, node=None, detail=f"on {blame.node}: {blame.detail}") if blame and several else blame
@@ -377,7 +377,7 @@ def _exit_text(code: int) -> str:
 
 
 def _seconds(seen: Transcript) -> float:
-    """What the test took by itself, as rank 0 reports it; 0 if it reports no such thing."""
+    """Return the duration of the test alone, as rank 0 reports it; 0 without a report."""
     value = seen.result.get("seconds") if seen.result else None
     return float(value) if finite(value) and value >= 0 else 0.0
 

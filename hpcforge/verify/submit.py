@@ -1,4 +1,4 @@
-"""What is handed to Slurm for smoke tests: an allocation that is held for its owner, and a step from the head into it.
+"""The submission of smoke tests to Slurm: an allocation that is held for its owner, and a step from the head into it.
 
 Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 
@@ -132,7 +132,7 @@ class NotLaunchableError(ExpectedError):
 
 
 def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> Partition:
-    """The partition that holds all the nodes and lets a job last long enough.
+    """Return the partition that holds all the nodes and lets a job last long enough.
 
     One that takes all jobs comes first, and then the default one.
     `time_limit_s` is that of the test that must fit. Slurm refuses a job that no partition can ever run; raises
@@ -213,13 +213,13 @@ def launch(
 
 
 def _pairs_test(cluster: Cluster, names: Sequence[str]) -> str:
-    """The test that isolates bad parts among several nodes; "" where the blueprint has none."""
+    """Return the test that isolates bad parts among several nodes; "" where the blueprint has none."""
     tests = cluster.acceptance.tests if cluster.acceptance and len(names) > 1 else ()
     return next((test.name for test in tests if test.program.isolates), "")
 
 
 def _account(cluster: Cluster, partition: Partition) -> str:
-    """The account of the tests; "" where there are no accounts, or the partition refuses that one or its QOS."""
+    """Return the account of the tests; "" without accounts, or if the partition refuses that one or its QOS."""
     made = any(association.name == f"account {TESTS_ACCOUNT}" for association in cluster.slurm.associations)
     limits = {key.lower(): value.lower().split(",") for key, value in partition.settings}
     taken = all(
@@ -231,19 +231,19 @@ def _account(cluster: Cluster, partition: Partition) -> str:
 
 
 def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
-    """The interpreter that a program needs."""
+    """Return the interpreter that a program needs."""
     framework = (cluster.pytorch if program.pytorch else None) or cluster.framework(program.framework)
     return framework.python if framework else PYTHON
 
 
 def _image(cluster: Cluster, program: SmokeTestProgram) -> tuple[str, ...]:
-    """The packages of the node that its processes need in a container."""
+    """Return the packages of the node that its processes need in a container."""
     packaged = program.pytorch and cluster.pytorch is not None and cluster.pytorch.build == "distribution"
     return (*IMAGE_PACKAGES, *(["python3-torch"] if packaged else []), *cluster.packages_of(program))
 
 
 def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
-    """A test with the addresses of its nodes on the network that its ranks must use."""
+    """Return a test with the addresses of its nodes on the network that its ranks must use."""
     turn = Turn(test.name, test.time_limit_s, program=test.program)
     network = test.program.transport.network if test.program.transport else None
     if network is None:
@@ -254,7 +254,7 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
 
 
 def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
-    """The transport that the role configures on these nodes; it is set for the job where they differ."""
+    """Return the transport that the role configures on these nodes; it is set for the job where they differ."""
     by_ucx = {cluster.collectives(node.fabrics).fabric is not None for node in nodes}
     planned = {"HPCFORGE_MPI_TRANSPORT": "ucx" if by_ucx == {True} else "ob1"}
     return planned if len(by_ucx) == 1 else {**planned, "OMPI_MCA_pml": "ob1"}
@@ -267,7 +267,7 @@ def _options(test: SmokeTest) -> list[str]:
 
 
 def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:
-    """Raises NotLaunchableError if something that a test needs is not there."""
+    """Raise NotLaunchableError if a need of a test is not met."""
     if cluster.acceptance is None:
         raise NotLaunchableError("smoke tests need an acceptance section")
     if test.program.pytorch and cluster.pytorch is None:
@@ -295,7 +295,7 @@ def _step(job: Launch, turn: Turn, each: ProgramLaunch, scratch: str) -> Launch:
 
 
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
-    """The first of the turns, as far as a job of the partition may last: Slurm refuses a longer one."""
+    """Return the first turns that fit in a job of the partition: Slurm refuses a longer job."""
     ends_s = accumulate(turn.time_limit_s for turn in turns)
     fit = sum(asked_min(end_s) * 60 <= limit_s(partition.max_time) for end_s in ends_s)
     return tuple(turns[:fit])
@@ -315,9 +315,9 @@ done
 
 
 def sbatch(job: Launch, owner: Owner) -> list[str]:
-    """The command that submits the script, which it reads from standard input; prints the job's number.
+    """Return the command that submits the script, which it reads from standard input; prints the job's number.
 
-    It is to be run `stamped`: it ends with the owner's comment.
+    Run it `stamped`: it ends with the owner's comment.
     """
     return [
         "sbatch",
@@ -340,7 +340,7 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
 
 
 def free_port(job: Launch, job_id: str) -> list[str]:
-    """The command that has the first node name a port on which the ranks' store can listen."""
+    """Return the command that has the first node name a port on which the ranks' store can listen."""
     return [
         *("timeout", "--kill-after=15", str(PORT_S)),
         *("srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={job.nodes[0].name}"),
@@ -350,12 +350,13 @@ def free_port(job: Launch, job_id: str) -> list[str]:
 
 
 def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
-    """The command that runs the tests inside the allocation and brings their output back, each line with its task.
+    """Return the command that runs the tests inside the allocation and brings their output back, each line with its
+    task.
 
     `port`, on the first node, is where ranks of torchrun and tasks that meet find each other. Tests have a private
     folder for temporary files and caches, removed at their end: in /tmp others can take the names that they use.
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
-    the others at once: they are the witnesses of which rank failed first, or know nothing of it.
+    the others at once: their output shows which rank failed first.
     """
     together = job.kind.ranked
     tasks = 1 if together else job.ranks_per_node
@@ -395,7 +396,7 @@ def _on_node(job: Launch, port: int) -> list[str]:
 
 
 def _container(job: Launch) -> list[str]:
-    """The words that run what follows in a container; none where the test needs none."""
+    """Return the words that run the following command in a container; none where the test needs none."""
     runtime = job.turns[0].program.container
     if runtime is None:
         return []
@@ -404,7 +405,7 @@ def _container(job: Launch) -> list[str]:
 
 
 def _launcher(job: Launch, job_id: str, port: int) -> list[str]:
-    """The launcher's command line, but for the node's rank, which is set on the node."""
+    """Return the launcher's command line, but for the node's rank, which is set on the node."""
     values: dict[str, str | tuple[str, ...]] = {
         "python": job.python,
         "torchrun": ("-m", "torch.distributed.run") if job.libuv else ("-c", RUN_WITHOUT_LIBUV),
@@ -419,7 +420,7 @@ def _launcher(job: Launch, job_id: str, port: int) -> list[str]:
 
 
 def program(job: Launch) -> list[str]:
-    """What every rank runs, whatever launches it."""
+    """Return the command of every rank, for any launcher."""
     if not job.kind.ranked:
         (turn,) = job.turns
         return [f"{SMOKE_TESTS}/{turn.test}.py", "--json", *turn.arguments]
@@ -505,7 +506,7 @@ def _shares(job: Launch) -> list[str]:
 
 
 def _cpus(job: Launch) -> int:
-    """The CPUs that each process has for its threads."""
+    """Return the CPUs that each process has for its threads."""
     sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
     share = max(1, job.cpus_per_node // sharing)
     if any("{cpus}" in option for option in job.kind.srun):  # it binds to cores: whole ones, where each has one
@@ -515,7 +516,7 @@ def _cpus(job: Launch) -> int:
 
 
 def files(job: Launch) -> dict[str, str]:
-    """The files that its processes run, with their SHA-256 as `roles/smoke_tests` installs them on nodes."""
+    """Return the files that its processes run, with their SHA-256 as `roles/smoke_tests` installs them on nodes."""
     texts = {f"{turn.test}.py": turn.program.text for turn in job.turns}
     texts |= {f"{module.name}.py": module.text for turn in job.turns for module in turn.program.imports}
     shared: tuple[str, ...] = ("in_turn", "ranks", "limits") if job.kind.ranked else ()
@@ -525,7 +526,7 @@ def files(job: Launch) -> dict[str, str]:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 of a file with this text, as sha256sum(1) prints it."""
+    """Return the SHA-256 of a file with this text, as sha256sum(1) prints it."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -64,7 +64,7 @@ class Recorded:
     problem: str | None = None
 
     def of(self, test: SmokeTest) -> KeptVerdicts | None:
-        """What is kept of a test on a node set, or on the one that is most like it: sets grow and shrink."""
+        """Return the kept verdicts of a test on a node set, or on the most similar one: sets grow and shrink."""
         span = {*test.nodes}
         alike = [
             (len(span & {*record.stands_for}), len(span & {*record.verdict.nodes}), record) for record in self.kept
@@ -73,7 +73,7 @@ class Recorded:
         return max(alike, key=lambda entry: entry[:2])[2] if alike else None
 
     def changed(self, nodes: Collection[str], *, served: bool) -> Recorded:
-        """The same after a change of nodes; `served` False: of one that runs no jobs and that jobs need."""
+        """Return these after a change of nodes; `served` False: a node that runs no jobs and that jobs need."""
         return replace(
             self,
             kept=tuple(
@@ -89,9 +89,10 @@ class Recorded:
     def reached(
         self, tests: Sequence[SmokeTest], new: Iterable[tuple[SmokeTest, Verdict, bool]], at_s: float
     ) -> Recorded:
-        """The same with new verdicts on these sets, each of the whole set or of a part; of `tests`, the sets there are.
+        """Return these with new verdicts on these sets, each of the whole set or of a part; `tests`: the present
+        sets.
 
-        One that only waits for users' jobs says nothing about the cluster and replaces nothing.
+        A verdict that only waits for users' jobs shows nothing about the cluster and replaces nothing.
         """
         by_set = {test: self.of(test) for test in tests}
         for test, verdict, whole in new:

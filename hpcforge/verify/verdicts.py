@@ -63,7 +63,7 @@ class Line:
         return value < self.limit if self.bound == "at_least" else value > self.limit
 
     def missed_in(self, by_part: Mapping[str, float]) -> list[str]:
-        """The parts whose numbers are beyond it."""
+        """Return the parts with numbers beyond it."""
         return [part for part, value in by_part.items() if self.part in (None, part) and self.misses(value)]
 
 

@@ -247,7 +247,7 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
 
 
 def _placing(names: Sequence[str]) -> str:
-    """The command that shows why Slurm places no job on some nodes."""
+    """Return the command that shows why Slurm places no job on some nodes."""
     return f"scontrol show topology; scontrol show node {fold(names)}"
 
 
@@ -258,7 +258,7 @@ def _unstarted(
     command: str,
     node: str | None = None,
 ) -> list[Verdict]:
-    """The same verdict on every test of a launch."""
+    """Return the same verdict on every test of a launch."""
     nodes = tuple(node.name for node in job.nodes)
     return [
         Verdict(

@@ -1,4 +1,4 @@
-"""The section `acceptance`: smoke tests, who runs them, and which nodes each spans. Pure."""
+"""The section `acceptance`: smoke tests, their account, and the nodes that each spans. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class AcceptanceSection(Section):
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:
-    """The section of a blueprint that follows from the smoke tests there are."""
+    """Return the section of a blueprint for the available smoke tests."""
     fields: dict[str, Any] = {
         name: (_smoke_test_model(name, folder.spec) | None, Field(None, description=folder.spec.description))
         for name, folder in smoke_tests.items()
@@ -96,7 +96,7 @@ def time_limit_s(test: SmokeTestSection, spec: SmokeTestSpec) -> int:
 
 
 def sets_of(test: SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
-    """The node sets that a test spans one after the other, each once. Raises NodeSetError."""
+    """Return the node sets that a test spans one after the other, each once. Raise NodeSetError."""
     if test.nodes == (node_sets.EACH_PARTITION,):
         return tuple(dict.fromkeys(partitions))
     return tuple(dict.fromkeys(node_sets.expand(text, known) or () for text in test.nodes))

@@ -1,4 +1,4 @@
-"""The sections `access`, `users` and `groups`, and what they say against each other. Pure."""
+"""The sections `access`, `users` and `groups`, and contradictions between them. Pure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]
 
 
 def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
-    """What is said of the account by which hpcforge comes in."""
+    """Check the settings of hpcforge's login account."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:
             message = f"hpcforge logs in as {quote(name)}: this would lock it out"

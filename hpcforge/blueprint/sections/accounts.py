@@ -60,7 +60,7 @@ def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
 
 
 def _of_the_site(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
-    """What other clusters may be in as well is not this blueprint's to change; slurmdbd has one backup."""
+    """Check accounting shared with other clusters, which this blueprint must not change; slurmdbd has one backup."""
     if accounting.outside[2:]:
         hint = "the second is used while the first is down"
         yield Finding(("services", "accounting", "external"), "slurmdbd runs on two hosts at most", hint)

@@ -1,4 +1,4 @@
-"""The `fabrics` section: what connects the nodes, before a switch is bought.
+"""The `fabrics` section: the links between nodes, before a switch is bought.
 
 A fabric says its topology by name and what it is made of; how many switches and cables that takes, and which port goes
 where, is computed (`hpcforge.design.fabric`).

@@ -45,7 +45,7 @@ GpuSet = Annotated[str, v.Checked(_gpus)]
 
 
 def gpus_named(text: str, count: int) -> tuple[int, ...]:
-    """The GPUs that a `GpuSet` names, of a node that has `count`: all of those, or those it lists, there or not."""
+    """Return the GPUs in a `GpuSet`, for a node that has `count`: all of those, or the listed ones, present or not."""
     if text == ALL:
         return tuple(range(count))
     found: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""What can be said of hardware: the same words in the catalog and under `hardware:` and `parts:` of a blueprint.
+"""Properties of hardware: the same words in the catalog and under `hardware:` and `parts:` of a blueprint.
 
 Every fact may be unknown: leave it out, or write null. Units are in the names. `sources` says where each fact is
 published (`*`: all of the others); in the catalog every known fact has one. `like:` starts from another entry.

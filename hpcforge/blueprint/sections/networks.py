@@ -1,4 +1,4 @@
-"""The `networks` section: subnets, what carries each, and who is on it."""
+"""The `networks` section: subnets, the carrier of each, and its nodes."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Services(Section):
 
 
 def services_model(offers: Mapping[str, Offer]) -> type[Services]:
-    """The section of a blueprint that follows from what roles offer; those that have to be there come first."""
+    """Return the section of a blueprint for the services that roles offer; required ones come first."""
     fields: dict[str, Any] = {}
     for name, offer in sorted(offers.items(), key=lambda item: not item[1].required):
         model = _service_model(name, offer)

@@ -44,7 +44,7 @@ class Frameworks(Section):
     )
 
     def others(self) -> dict[str, tuple[str, ...]]:
-        """The versions of those beside PyTorch, by name."""
+        """Return the versions of the frameworks beside PyTorch, by name."""
         return {name: versions for name in FRAMEWORKS if (versions := getattr(self, name, ()))}
 
 
@@ -89,7 +89,7 @@ class Software(Section):
 
 
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
-    """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
+    """Return the section of a blueprint for the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
         name: (_Versions, Field((), description=f"Versions of {name}, as pinned wheels; the first is the default."))
         for name in FRAMEWORKS
@@ -102,7 +102,7 @@ def software_model(runtimes: tuple[str, ...]) -> type[Software]:
 
 
 def _made(of: type[Section], description: str, fields: Mapping[str, Any]) -> tuple[type[Section], object]:
-    """A section with more fields, and itself as a field."""
+    """Return a section with more fields, and itself as a field."""
     section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, **fields)
     return section, Field(section.model_construct(), description=description)
 

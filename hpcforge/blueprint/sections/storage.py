@@ -180,7 +180,7 @@ def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: 
 
 
 def _of_drives(loc: Loc, file_system: FileSystemSection) -> Findings:
-    """What is said of drives."""
+    """Check the settings of drives."""
     said = {
         "raid": file_system.raid is not None,
         "quota_gib": file_system.quota_gib is not None,
@@ -198,7 +198,7 @@ def _of_drives(loc: Loc, file_system: FileSystemSection) -> Findings:
 def _network(
     draft: Draft, declared: NamedNodes, name: str, file_system: FileSystemSection, nodes: frozenset[str] | None
 ) -> Findings:
-    """A network over which nobody can serve it, or which not all are on."""
+    """Report a network over which no node can serve it, or which some nodes are not on."""
     networks: dict[str, NetworkSection] = draft.sections["networks"] or {}
     if file_system.network is None or file_system.network == primary(networks, draft.sections["fabrics"] or {}):
         return
@@ -256,7 +256,7 @@ def _homes_said(systems: Mapping[str, FileSystemSection]) -> Findings:
 def _nodes(
     draft: Draft, declared: NamedNodes, name: str, file_system: FileSystemSection
 ) -> tuple[frozenset[str] | None, list[Finding]]:
-    """The nodes that mount it, None where they are not known, and what is wrong with the set."""
+    """Return the nodes that mount it, None where they are not known, and the errors of the set."""
     if file_system.on is None:
         known = declared.names_known and draft.intact("nodes")
         if file_system.homes:
@@ -271,7 +271,7 @@ def _nodes(
 
 
 def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
-    """What is there already, of the system's, of hpcforge's or of a user's."""
+    """Report folders that the mount would hide: the system's, hpcforge's or a user's."""
     first = path.split("/")[1]
     own = [home for home in _homes(draft) if _within(home, path) or _within(path, home)]
     if path in _HELD:
@@ -292,7 +292,7 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
 
 
 def _homes(draft: Draft) -> list[str]:
-    """The homes of users, and of who hpcforge logs in as, which is most likely beside them."""
+    """Return the homes of users, and the likely home of hpcforge's login account, beside them."""
     access: AccessSection | None = draft.sections["access"]
     names = [*draft.keys("users"), *([access.user] if access and access.user != "root" else [])]
     return [f"/home/{name}" for name in names]
@@ -322,14 +322,14 @@ def _beside(
 
 
 def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
-    """A server that is to find its own folder at a second place."""
+    """Report a server that would mount its own folder at a second place."""
     if server in (nodes or ()) and (_within(path, mount) or _within(mount, path)):
         message = f"{server} also mounts it, and has it at `{path}`: one folder is inside the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
 def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
-    """What is served of a volume: a folder in it, whose files stay."""
+    """Check shares of a volume: each is a folder in it, whose files stay."""
     volumes = {name: file_system for name, file_system in systems.items() if file_system.drives}
     for name, file_system in systems.items():
         for volume, below in volumes.items():

@@ -67,7 +67,7 @@ def _has_another(line: str) -> bool:
 
 
 def _left_open(refusal: Refusal) -> Told | None:
-    """A brace of a line above that nothing closes, or two lines of braces without a comma between them."""
+    """Detect an unclosed brace of a line above, or two lines of braces without a comma between them."""
     if refusal.begun is None or refusal.begun[0] >= refusal.line:
         return None
     line, column = refusal.begun

@@ -32,7 +32,7 @@ _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
 def second_colon(refusal: Refusal) -> Told | None:
-    """A colon where none can be: in a value, or of a key that the line above has swallowed."""
+    """Detect a colon where none can be: in a value, or of a key that the line above has swallowed."""
     here = refusal.here
     key, colon, value = here[: refusal.column].partition(": ")
     if colon and value.strip():
@@ -53,7 +53,7 @@ def second_colon(refusal: Refusal) -> Told | None:
 
 
 def _further(refusal: Refusal, above: int) -> Told:
-    """A line that begins further right than the one above, which has its value already."""
+    """Report a line that begins further right than the one above, which has its value already."""
     start, word = key_column(refusal.text(above)), first_word(refusal.here)
     if _rarer(refusal, start, key_column(refusal.here)):
         return _out_of_line(refusal, above)
@@ -67,7 +67,7 @@ def _further(refusal: Refusal, above: int) -> Told:
 
 
 def begun_without_colon(refusal: Refusal) -> Told | None:
-    """A key that was begun, and has no colon."""
+    """Detect an unfinished key without a colon."""
     return _no_pair(refusal, refusal.begun[0]) if refusal.begun else None
 
 
@@ -129,7 +129,7 @@ def _stray_item(refusal: Refusal) -> Told | None:
 
 
 def outside(refusal: Refusal) -> Told | None:
-    """A line outside every YAML document."""
+    """Detect a line outside every YAML document."""
     above = refusal.above(refusal.line)
     if above is not None and content(refusal.text(above)) == "...":
         return "`...` ends the file, and more follows", Mark(above + 1, 1, 3), "remove it"
@@ -137,7 +137,7 @@ def outside(refusal: Refusal) -> Told | None:
 
 
 def _misaligned(refusal: Refusal) -> Told | None:
-    """A key that begins in a column in which no open mapping has its keys."""
+    """Detect a key that begins in a column in which no open mapping has its keys."""
     word, column = first_word(refusal.here), refusal.column
     levels = [(line, start) for line, start in _levels(refusal) if start != column]
     if not levels or not word:
@@ -169,7 +169,7 @@ def _rarer(refusal: Refusal, column: int, other: int) -> bool:
 
 
 def _out_of_line(refusal: Refusal, line: int) -> Told:
-    """A line above that the line here shows to begin in the wrong column."""
+    """Report a line above that begins in the wrong column, as the line here shows."""
     word, start, below = first_word(refusal.text(line)), key_column(refusal.text(line)), key_column(refusal.here)
     message = (
         f"{quote(word)} and {quote(first_word(refusal.here))} in line {refusal.line + 1} begin in different columns"
@@ -206,7 +206,7 @@ def key_among_items(refusal: Refusal) -> Told | None:
 
 
 def open_quote(refusal: Refusal) -> Told | None:
-    """A quote of a line above, or of this one, that only a later quote has closed."""
+    """Detect a quote of a line above, or of this one, that only a later quote has closed."""
     for line in range(refusal.begun[0] if refusal.begun else 0, refusal.line):
         column = open_quote_of(refusal.text(line))
         if column is not None:
@@ -220,7 +220,7 @@ def open_quote(refusal: Refusal) -> Told | None:
 
 
 def end_of_file(refusal: Refusal) -> Told | None:
-    """A quote that was open at the end of the file."""
+    """Detect a quote that was open at the end of the file."""
     if refusal.begun is None:
         return None
     return _unclosed_quote(refusal, *refusal.begun)
@@ -271,7 +271,7 @@ def _after_the_end(refusal: Refusal) -> Told | None:
 
 
 def first_character(refusal: Refusal) -> Told | None:
-    """A tab, or a value that begins with a character that means something else to YAML."""
+    """Detect a tab, or a value that begins with a character with another meaning in YAML."""
     column = refusal.column if refusal.begun is None or "any token" in refusal.message else refusal.begun[1]
     line = refusal.line if refusal.begun is None or "any token" in refusal.message else refusal.begun[0]
     text = refusal.text(line)
@@ -289,6 +289,6 @@ def first_character(refusal: Refusal) -> Told | None:
 
 
 def escape(refusal: Refusal) -> Told:
-    """A backslash that means nothing."""
+    """Report a backslash without a meaning."""
     mark = Mark(refusal.line + 1, refusal.column + 1)
     return r"within double quotes `\` begins an escape", mark, r"write `\\` for it, or use single quotes"

@@ -281,7 +281,7 @@ def gpu_models(nodes: Mapping[str, NodeGroup], overrides: Mapping[str, Override]
 
 
 def pytorch_device(models: Iterable[str], catalog: Catalog) -> str:
-    """What PyTorch has to be built for: cuda where any node has a GPU of NVIDIA, rocm for AMD's, else cpu."""
+    """Return the device of the PyTorch build: cuda where any node has a GPU of NVIDIA, rocm for AMD's, else cpu."""
     vendors = {catalog.gpus[model].vendor for model in models}
     return "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
 

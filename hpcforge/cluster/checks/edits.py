@@ -28,18 +28,18 @@ class Proposed:
         return [path for path in self.new if self.new[path] != self.old[path]]
 
     def diff(self, path: Path) -> str:
-        """What would change in a file, as a unified diff."""
+        """Return the changes to a file as a unified diff."""
         old, new = (text.splitlines(keepends=True) for text in (self.old[path], self.new[path]))
         lines = difflib.unified_diff(old, new, str(path), str(path), n=1)
         return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
 
 def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
-    """What the files would say with these edits, which are about the nodes `names`.
+    """Return the contents of the files with these edits, which concern the nodes `names`.
 
     Raises:
         InvalidInput: the files would be wrong, with places as they would then be.
-        UsageError: a machine that is not meant would get another address or place.
+        UsageError: a machine that is not selected would get another address or place.
         ChangedFileError: a file has changed since it was read.
     """
     old = {path: loaded.text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}

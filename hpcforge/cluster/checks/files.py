@@ -29,7 +29,7 @@ _PUBLIC_KEY = 6  # the tag of the packet with which a key begins (RFC 9580, 5)
 
 
 def armoured(path: Path) -> str:
-    """The key in a file, its lines as they are. Raises ValueError where it is none."""
+    """Return the key in a file, its lines unchanged. Raise ValueError where it is not one."""
     found = _BLOCK.match(_text(path))
     if found is None:
         raise ValueError(path.name)
@@ -81,7 +81,7 @@ def _fingerprint(text: str) -> str | None:
 
 
 def _first_packet(data: bytes) -> bytes | None:
-    """The body of the first packet, where it is a public key's of less than 64 KiB."""
+    """Return the body of the first packet, where it is a public key's of less than 64 KiB."""
     if len(data) < 6 or not data[0] & 0x80:
         return None
     if data[0] & 0x40:  # the newer form: a length of one or two octets
@@ -102,7 +102,7 @@ _RELATIVE = RELATIVE.format("blueprint")
 
 
 def key_lines(user: UserSection, folder: Path) -> tuple[str, ...]:
-    """A user's public key lines, those of files in place of their paths."""
+    """Return a user's public key lines, those of files in place of their paths."""
     return tuple(line for key in user.keys for line in (_lines(folder / key) if is_path(key) else (key,)))
 
 

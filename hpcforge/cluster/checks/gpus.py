@@ -64,7 +64,7 @@ def _other_counts(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 
 
 def example(group: NodeGroup, catalog: Catalog) -> str:
-    """The GPUs that would fit into a group's chassis, as a blueprint would have them."""
+    """Return the GPUs that would fit into a group's chassis, as a blueprint would have them."""
     server = catalog.servers[group.hardware]
     forms = server.gpu_form_factors or ()
     fitting = [name for name, gpu in catalog.gpus.items() if gpu.form_factor in forms]

@@ -1,4 +1,4 @@
-"""Check hardware against the catalog, and memory against what roles take. Pure."""
+"""Check hardware against the catalog, and memory against the needs of roles. Pure."""
 
 from __future__ import annotations
 

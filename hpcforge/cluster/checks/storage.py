@@ -1,4 +1,4 @@
-"""Check file systems against the catalog's kinds, and judge what their servers carry. Pure."""
+"""Check file systems against the catalog's kinds, and judge the load of their servers. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _server_drives(server: Server, catalog: Catalog) -> tuple[ServerDrives, ...]
 
 
 def _of_volume(said: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
-    """The drives of a volume that apply builds, all in one group, and the share for files."""
+    """Return the drives of a volume that apply builds, all in one group, and the share for files."""
     count, model = counted(said)
     parity = spare(level, count)
     return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
@@ -152,7 +152,7 @@ def _kind_hint(kind: str, catalog: Catalog) -> str | None:
 
 
 def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
-    """A kind of drives that is elsewhere, and another that is on drives."""
+    """Check that a kind on drives has drives, and that another kind has none."""
     key = "server" if file_system.server else "external" if file_system.external else ""
     if kind.address is None and key:
         hint = "name drives from the hardware's `nvme`, such as drives: 8 x 3.84TB"

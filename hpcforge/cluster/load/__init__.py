@@ -107,9 +107,9 @@ def _later_errors(
 
 
 def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The folders of roles, and those of smoke tests: the shipped one, then those that a blueprint names.
+    """Return the folders of roles, and those of smoke tests: the shipped one, then those that a blueprint names.
 
-    Raises InvalidInput with what is wrong there.
+    Raise InvalidInput with the errors there.
     """
     document = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document
     roles, tests = _own_folders(document, blueprint_path)
@@ -121,7 +121,7 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
 
 
 def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
-    """The names of the models that a blueprint has of its own, by the table of the catalog that they add to."""
+    """Return the names of a blueprint's own models, by the table of the catalog that they extend."""
     root = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document.root
     places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
     found = {table: reader.find(root, place) for table, place in places.items()}

@@ -1,4 +1,4 @@
-"""What a blueprint, an inventory and the hardware catalog say together, with nothing left to default.
+"""The merged data of a blueprint, an inventory and the hardware catalog, with every default applied.
 
 A `Cluster` is the only thing that roles see (as `cluster` and `node` in their templates), so its attribute names are
 a contract with `roles/`. Everything is frozen; nodes keep the order in which the blueprint names them.

@@ -1,4 +1,4 @@
-"""The cluster as a whole, and what it declares of each node to smoke tests."""
+"""The cluster as a whole, and its declarations of each node for smoke tests."""
 
 from __future__ import annotations
 
@@ -221,19 +221,19 @@ class Cluster:
         return tuple(dict.fromkeys(package for program in self.programs for package in self.packages_of(program)))
 
     def packages_of(self, program: SmokeTestProgram) -> tuple[str, ...]:
-        """The packages that a smoke test needs of the distribution: its own, and of modules that no wheels bring."""
+        """Return the distribution's packages for a smoke test: its own, and those of modules that no wheels bring."""
         by_wheels = program.pytorch and self.pytorch is not None and self.pytorch.build == "wheel"
         modules = () if by_wheels else program.modules
         return (*program.packages, *(f"python3-{module.lower().replace('_', '-')}" for module in modules))
 
     def seen_from(self, platform: Platform | None) -> Cluster:
-        """The cluster as the roles of a node know it: with the release that the node has."""
+        """Return the cluster as the roles of a node see it: with the node's release."""
         if platform is None:
             return self
         return replace(self, os=platform.os, pytorch=platform.pytorch, frameworks=platform.frameworks)
 
     def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
-        """The default version of a framework, as a node has it; or the first that has a build for the node."""
+        """Return the default version of a framework on a node; or the first that has a build for the node."""
         platform = node.platform if node else None
         return next((each for each in (platform or self).frameworks if each.name == name), None)
 
@@ -243,7 +243,7 @@ class Cluster:
         return tuple(dict.fromkeys(wheel for framework in self.frameworks for wheel in framework.wheels))
 
     def os_of(self, node: str) -> OperatingSystem:
-        """The distribution that a node has."""
+        """Return the distribution of a node."""
         platform = self.by_name[node].platform
         return platform.os if platform else self.os
 
@@ -263,7 +263,7 @@ class Cluster:
         return tuple(name for name in first if all(name in names for names in others))
 
     def shared_by(self, nodes: Collection[str]) -> tuple[FileSystem, ...]:
-        """The file systems with the same files on all these nodes."""
+        """Return the file systems with the same files on all these nodes."""
         return tuple(system for system in self.storage if system.drives is None and {*nodes} <= {*system.on})
 
     @property
@@ -297,12 +297,12 @@ class Cluster:
         return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.known)
 
     def address(self, node: str, system: FileSystem) -> str:
-        """The address of a node on the network over which a file system is served."""
+        """Return the address of a node on the network over which a file system is served."""
         machine = self.by_name[node]
         return machine.addresses.get(system.network or "", machine.address)
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
-        """The addresses of those that mount a file system over the network, put together to subnets where all are."""
+        """Return the addresses of a file system's clients on the network, joined to subnets of clients only."""
         clients = (name for name in system.on if name != system.server)  # the server binds its own folder
         others = (ipaddress.IPv4Network(self.address(name, system)) for name in clients)
         return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))
@@ -346,15 +346,15 @@ class Cluster:
         return {node.name: node.address for node in self.nodes[:: max(1, step)]}
 
     def declared(self, node: Node) -> str:
-        """What the blueprint declares of a node, as JSON, for smoke tests that compare it."""
+        """Return the blueprint's declaration of a node, as JSON, for smoke tests that compare it."""
         return _indented(json.dumps(declared(self, node)))
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
-        """What a node's networks are set up as, where the blueprint asks for it."""
+        """Return the interfaces of a node's networks, where the blueprint requests their set-up."""
         return interfaces(self, node)
 
     def with_function(self, function: Function) -> tuple[Node, ...]:
-        """The nodes that have a function, in blueprint order."""
+        """Return the nodes that have a function, in blueprint order."""
         return tuple(node for node in self.nodes if function in node.functions)
 
     @property
@@ -373,15 +373,15 @@ class Cluster:
         return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))
 
     def job_memory_mib(self, node: Node) -> int:
-        """What jobs may have of a worker's memory, MiB."""
+        """Return the part of a worker's memory that jobs may use, MiB."""
         return node.memory_mib - node.reserve_memory_mib
 
     def job_cpus(self, node: Node) -> int:
-        """What jobs may have of a worker's hardware threads."""
+        """Return the number of a worker's hardware threads that jobs may use."""
         return node.cpus - node.reserve_cores * node.threads_per_core
 
     def memory_mib_per_cpu(self, partition: Partition) -> int | None:
-        """What a job that asks for no memory gets with each hardware thread, MiB; None where settings say.
+        """Return the memory that a job gets by default with each hardware thread, MiB; None where settings have it.
 
         A job with all threads of the partition's least node gets all of its memory. Slurm's own default is a node's
         whole memory for any job, which keeps all others off it.

@@ -81,13 +81,13 @@ class OperatingSystem:
         return tuple(int(part) for part in self.openssh.split("."))
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """The packages that have here what Debian has in one. Raises ValueError for one that the release lacks."""
+        """Return the packages here for one of Debian's. Raise ValueError for one that the release lacks."""
         if name in self.names.lacks:
             raise ValueError(f"{self.name} {self.release} lacks the package {name}: {self.names.lacks[name]}")
         return self.names.packages.get(name, (name,))
 
     def unit(self, name: str) -> str:
-        """What a systemd unit is called here."""
+        """Return the name of a systemd unit here."""
         return self.names.units.get(name, name)
 
     def path(self, path: str) -> str:
@@ -104,7 +104,7 @@ class OperatingSystem:
         return path
 
     def account(self, name: str) -> str:
-        """What a user or a group that a package brings is called here."""
+        """Return the name here of a user or a group that a package brings."""
         return self.names.accounts.get(name, name)
 
     def _unit_part(self, part: str) -> str:

@@ -182,7 +182,7 @@ def _unnamed(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNa
 
 
 def _between(drawn: Drawn, link: CableEnds) -> set[PortName]:
-    """The ports that a cable may be in by its devices, neither of its ports being known."""
+    """Return the ports of the design that a cable may be in, judged by its devices; neither port is known."""
     numbers = [n for ends in (link, link[::-1]) for n in drawn.bundles.get((ends[0].device, ends[1].device), ())]
     return {*link, *(port for number in numbers for port in drawn.links[number])}
 
@@ -269,7 +269,7 @@ def _ambiguous(drawn: Drawn, port: PortName, links: Sequence[CableEnds]) -> Cabl
 
 
 def _ordered(drawn: Drawn, link: CableEnds) -> CableEnds:
-    """The end nearer to the nodes first, so that a cable that both ends report is one."""
+    """Put the end nearer to the nodes first, so that a cable reported by both ends is counted once."""
     a, b = sorted(link, key=lambda port: (*_rank(drawn, port.device), port))
     return CableEnds(a, b)
 

@@ -1,4 +1,4 @@
-"""From what is asked to a fabric: every switch, port and cable. Pure.
+"""Build a fabric from its request: every switch, port and cable. Pure.
 
 Where a node is plugged in is a function of its place in the order of nodes and of `designed_for`, so that filling up
 moves no cable. Other ends take what the nodes, all there is to be room for, leave.
@@ -106,7 +106,7 @@ def _pair(ask: Ask) -> Fabric:
 
 
 def _fat_tree(ask: Ask) -> Fabric:
-    """Ends fill leaf after leaf; one leaf alone is a single switch."""
+    """Build a fat-tree: ends fill leaf after leaf; one leaf alone is a single switch."""
     if _one_takes_all(ask):
         return _single(ask, (_one_switch(ask),))
     share = leaf(ask)
@@ -258,7 +258,7 @@ def _groups_of_switches(ask: Ask) -> Fabric:
 
 
 def _groups_of_leaves(ask: Ask) -> Fabric:
-    """A leaf is as in a fat-tree; a spine has as many global links as links to leaves, less its oversubscription."""
+    """Build a dragonfly: leaves as in a fat-tree; a spine has as many global links as downlinks / oversubscription."""
     share = leaf(ask)
     count, leaves = _count_groups(ask, share.ends, max(1, spine_down(ask)))
     group = spines_below_cores(ask, leaves, share.uplinks)

@@ -1,4 +1,4 @@
-"""Every cable as drawn, found by its ports: what cables that were seen are compared with. Pure."""
+"""Every cable as drawn, indexed by its ports, for comparison with observed cables. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class CableEnds(NamedTuple):
         return f"{self.a} -- {self.b}"
 
     def other(self, port: PortName) -> PortName:
-        """The other end."""
         return self.b if self.a == port else self.a
 
 
@@ -79,7 +78,7 @@ class Drawn:
         self.bundles.setdefault((link.a.device, link.b.device), []).append(number)
 
     def bundle_of(self, port: PortName) -> Bundle | None:
-        """The bundle of parallel cables that a port is drawn into; None for a port that stays free."""
+        """Return the bundle of parallel cables that a port is drawn into; None for a port that stays free."""
         number = self.number.get(port)
         return None if number is None else (self.links[number].a.device, self.links[number].b.device)
 
@@ -89,7 +88,7 @@ class Drawn:
         return bundle is not None and bundle == self.bundle_of(link.b) and link.a.device != link.b.device
 
     def fabric(self, link: CableEnds) -> str | None:
-        """The fabric that a cable is in by its ports, None for one between ports that are not drawn."""
+        """Return the fabric that a cable is in by its ports; None for a cable between ports that are not drawn."""
         number = self.number.get(link.a, self.number.get(link.b))
         return None if number is None else self._texts[number][0].fabric.name
 
@@ -98,9 +97,9 @@ class Drawn:
         return self.kinds.get(device) in ENDS
 
     def labels(self, link: CableEnds) -> tuple[str, str]:
-        """What the two ends of a cable say once it is where it belongs, in the order of the ends given.
+        """Return the label texts of a cable's two ends in its final place, in the order of the ends given.
 
-        Of parallel cables that changed places it is the text of the drawn cable at the first port that is drawn.
+        For parallel cables that changed places, use the text of the drawn cable at the first port that is drawn.
         """
         number = self.number.get(link.a, self.number.get(link.b))
         if number is None:
@@ -113,6 +112,6 @@ class Drawn:
 
 
 def _name(texts: Labels, device: int, port: int) -> str:
-    """A port's name within the site: ends are in several fabrics, so their links carry the fabric's name as well."""
+    """Return a port's name within the site: ends are in several fabrics, so their links have the fabric's name, too."""
     label = texts.fabric.port_label(device, port)
     return f"{texts.fabric.name} {label}" if texts.fabric.devices[device].kind in ENDS else label

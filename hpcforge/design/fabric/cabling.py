@@ -46,13 +46,13 @@ class Labels:
         return f"{self._places[device]}{machine.name} {'' if machine.kind in ENDS else 'port '}{label}"
 
     def name(self, cable: Cable) -> str:
-        """The cable's own name: its switch port, that nearest to the nodes; "compute-leaf-001:7"."""
+        """Return the cable's own name: its switch port, that nearest to the nodes; "compute-leaf-001:7"."""
         a_is_end = self.fabric.devices[cable.a].kind in ENDS
         device, port = (cable.b, cable.b_port) if a_is_end else (cable.a, cable.a_port)
         return f"{self.fabric.devices[device].name}:{self.fabric.port_label(device, port)}"
 
     def both(self, cable: Cable) -> tuple[str, str]:
-        """The texts for the labels at end a and at end b: the cable's name, this end, the other end."""
+        """Return the texts for the labels at end a and at end b: the cable's name, this end, the other end."""
         name = self.name(cable)
         a, b = self.end(cable.a, cable.a_port), self.end(cable.b, cable.b_port)
         return f"{name} | {a} > {b}", f"{name} | {b} > {a}"
@@ -132,7 +132,7 @@ class Cabled:
         return tuple(device.name for device, spot in zip(self.fabric.devices, self.spots, strict=True) if spot is None)
 
     def bundle(self, cable: int) -> tuple[str, str] | None:
-        """The two racks that a cable runs between; None: not known."""
+        """Return the two racks that a cable runs between; None: not known."""
         a, b = self.spots[self.fabric.cables.a[cable]], self.spots[self.fabric.cables.b[cable]]
         return (a.rack, b.rack) if a and b else None
 

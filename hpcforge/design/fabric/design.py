@@ -1,4 +1,4 @@
-"""What a fabric comes to: its part of `hpcforge design --json`, and all that summaries show. Pure.
+"""The result of a fabric: its part of `hpcforge design --json`, and the data of all summaries. Pure.
 
 Rates and capacities are in Gb/s of one direction, lengths in m. The cables themselves, one line each, are what
 `hpcforge design --csv cables` prints; here they are counted.
@@ -19,7 +19,6 @@ SWITCH_KINDS: tuple[SwitchKind, ...] = ("leaf", "spine", "core")
 
 
 def _about(text: str) -> Any:
-    """The description of a field, in the JSON Schema."""
     return Field(description=text)
 
 

@@ -156,10 +156,10 @@ def _bounds(
 
 
 def _within(operation: Operation, gpus: NodeGpus, count: int, *, alone: bool) -> Bound:
-    """What connects the GPUs of one node. In rings each GPU passes on at its link's rate.
+    """Return the bound of the links between the GPUs of one node. In rings each GPU passes on at its link's rate.
 
-    Of an all-to-all (g - 1) of n parts stay in a node of g GPUs. Where NVSwitches reduce, each GPU sends its bytes once
-    and gets the sum once: the bound of an all-reduce is the link times 2(n-1)/n.
+    In an all-to-all, (g - 1) of n parts stay in a node of g GPUs. Where NVSwitches reduce, each GPU sends its bytes
+    once and gets the sum once: the bound of an all-reduce is the link times 2(n-1)/n.
     """
     link = _inside(gpus) or 0.0
     what, part = ("NVLink", _NVLINK) if gpus.nvlink_gb_per_s else ("PCIe", PCIE)
@@ -178,10 +178,10 @@ def _adapter(fabric: Fabric, gpus: int) -> Bound:
 
 
 def _cut(operation: Operation, what: str, gb_per_s: float, links: str, behind: int, count: int) -> Bound:
-    """A cut with `behind` of `count` GPUs on its near side.
+    """Return the bound of a cut with `behind` of `count` GPUs on its near side.
 
-    Rings: the message passes each cut once, spread over all links: what leads out is the bound. All-to-all: each GPU
-    behind the cut sends (n - g)/n of its bytes across, so busbw is at most out / g x (n - 1)/(n - g).
+    Rings: the message passes each cut once, spread over all links: the outgoing links are the bound. All-to-all: each
+    GPU behind the cut sends (n - g)/n of its bytes across, so busbw is at most out g x (n - 1)/(n - g).
     """
     if operation != "all-to-all":
         return Bound(what, gb_per_s, links, _ACROSS)

@@ -1,4 +1,4 @@
-"""From a blueprint to its fabrics, and what rules say of them. Pure."""
+"""The fabrics of a blueprint, and the breaches of their rules. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Ends = tuple[str, int, str, int]
 
 
 def moves(before: Fabric, after: Fabric) -> tuple[GrowthMove, ...]:
-    """The cables of `before` that `after` has not, each with a cable of `after` that it can become.
+    """Pair the cables of `before` that `after` lacks with cables of `after` that they can become.
 
-    A cable that keeps one end is moved at the other: such are matched first, those that keep the port nearer to the
-    nodes before all. What is left has no place in `after` and is taken out.
+    A cable that keeps one end is moved at the other. Those that keep the port nearer to the nodes are matched first,
+    then all others that keep an end. The remaining cables have no place in `after` and are taken out.
     """
     old, new = _cables(before), _cables(after)
     kinds = {**old, **new}
@@ -97,7 +97,7 @@ def _loc(name: str) -> Loc:
 
 
 def _grown(ask: Ask) -> Fabric:
-    """The fabric; where there are more nodes than it was designed for, with what moves."""
+    """Build the fabric, with the moves of cables where there are more nodes than it was designed for."""
     fabric = build(ask)
     if not 0 < ask.designed_for < len(ask.nodes):
         return fabric
@@ -135,7 +135,7 @@ def _own_ports(name: str, spec: f.FabricSection, catalog: Catalog) -> Iterator[t
 
 
 def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog: Catalog) -> Ask | list[Breach]:
-    """What the blueprint asks for, in numbers; or why its switches cannot do it."""
+    """Translate the blueprint's request to numbers, or return why its switches cannot meet it."""
     wanted = spec.rate_gbps * spec.breakout
     leaf = _model(name, "switch", spec.switch, spec, catalog, wanted)
     if not isinstance(leaf, Model):
@@ -180,7 +180,7 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
 def _model(
     name: str, key: str, model: str, spec: f.FabricSection, catalog: Catalog, rate_gbps: float, *, ends: bool = True
 ) -> Model | list[Breach]:
-    """A switch model as this fabric uses it, or why it cannot."""
+    """Return a switch model as this fabric uses it, or why it cannot."""
     switch, loc = catalog.switches[model], (*_loc(name), key)
     speaks = "ethernet" if spec.kind == "roce" else spec.kind
     if switch.protocols is not None and speaks not in switch.protocols:
@@ -200,7 +200,7 @@ def _model(
 
 
 def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, SwitchPorts] | None:
-    """The slowest ports that run at a rate, and the number of their first."""
+    """Return the slowest ports that run at a rate, and the number of their first."""
     first, found = 1, list[tuple[int, SwitchPorts]]()
     for some in ports:
         if some.rate_gbps >= rate_gbps:
@@ -212,7 +212,7 @@ def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, Sw
 def _up_ports(
     ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.FabricSection, rate_gbps: float
 ) -> tuple[int, SwitchPorts]:
-    """The ports for uplinks: the fastest, if a model has some that are faster than those for ends; else the same."""
+    """Return the ports for uplinks: the fastest, if a model has faster ones than those for ends; else the same."""
     fastest = max(each.rate_gbps for each in ports)
     found = _fast_ports(ports, max(spec.uplink_rate_gbps or fastest, rate_gbps))
     return found or ends
@@ -235,6 +235,6 @@ def _too_slow(name: str, where: Loc, model: str, rate_gbps: float, catalog: Cata
 
 
 def switch_of(fabric: Fabric, catalog: Catalog, device: int) -> Switch | None:
-    """The catalog's entry of a switch; None of an end."""
+    """Return the catalog's entry of a switch; None for an end."""
     model = fabric.devices[device].model
     return catalog.switches[model] if model else None

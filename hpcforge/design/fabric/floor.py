@@ -1,4 +1,4 @@
-"""Where machines stand on the floor, and how long a cable between two of them is. Pure.
+"""Positions of machines on the floor, and the length of a cable between two of them. Pure.
 
 A cable leaves its port to the side of the rack, goes up to the tray, along the line of racks, across to another line
 if need be, and down again:

@@ -152,10 +152,10 @@ class Fabric:
         return next((b.breakout for b in blocks if b.first <= number < b.first + b.count), 1)
 
     def physical_port(self, device: int, port: int) -> tuple[int, int]:
-        """A switch's logical port as the port on the machine and the lane of its breakout; lane 0: not broken out.
+        """Return a switch's logical port as the machine's port and the lane of its breakout; lane 0: not broken out.
 
-        Lanes count as ports: with a breakout of 2, ports 1 to 4 are 1/1, 1/2, 2/1, 2/2, and what follows the ports for
-        ends goes on from there.
+        Lanes count as ports: with a breakout of 2, ports 1 to 4 are 1/1, 1/2, 2/1, 2/2, and the ports after those for
+        ends continue from there.
         """
         if self.devices[device].kind != "leaf":
             return port, 0
@@ -170,7 +170,7 @@ class Fabric:
         return port - more, 0
 
     def port_label(self, device: int, port: int) -> str:
-        """The port as it is printed on the machine.
+        """Return the port as it is printed on the machine.
 
         "7"; "7/2" for lane 2 of a broken-out port, or for the second port of a twin-port cage; "7/2/1" for both;
         "rail 3" or "link 1" of an end.
@@ -193,12 +193,15 @@ def columns(fabric: Fabric, kind: CableKind) -> tuple[array[int], array[int]]:
 
 
 def oversubscription(fabric: Fabric) -> dict[str, float]:
-    """What goes down from a switch divided by what goes up, by tier, with every place for a node taken.
+    """Return the bandwidth down from a switch divided by that up, by tier, with every place for a node taken.
 
-    leaf: links of ends x their rate / (uplinks x their rate), of the leaf that has most ends; of a dragonfly to its
-    local links. Ports that nothing is to be plugged into do not count. spine, where there are cores: links to leaves /
-    links to cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate /
-    (its global links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
+    leaf: links of ends x their rate
+    (uplinks x their rate), of the leaf that has most ends; of a dragonfly to its
+    local links. Ports that stay empty by design do not count. spine, where there are cores: links to leaves
+    links to
+    cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate
+    (its global
+    links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
     """
     down_gbps = fabric.leaf_gbps
     ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))
@@ -280,7 +283,7 @@ class PortMaps:
                 yield self.of(index)
 
     def of(self, switch: int) -> PortMap:
-        """The ports of one switch."""
+        """Return the ports of one switch."""
         plugged, fabric = self._plugged.get(switch, {}), self.fabric
         kinds = fabric.cables.kind
         ports = []

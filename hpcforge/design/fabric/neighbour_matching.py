@@ -1,4 +1,4 @@
-"""From what devices say of their neighbours to cables between ports of the design. Pure.
+"""Match devices' reports of their neighbours with ports of the design, as cables. Pure.
 
 A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
 reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
@@ -176,7 +176,7 @@ class _Matching:
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
-        """The device of the design that one of these names is of; a domain, or CDP's serial number, does not count."""
+        """Return the design's device with one of these names; a domain, or CDP's serial number, does not count."""
         for name in names:
             for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
                 known = self.said.get(spelled, spelled)
@@ -198,7 +198,7 @@ class _Matching:
         return _Place(device, self.kinds[device], label, self.switches[device][0].name)
 
     def _number(self, device: str) -> Mapping[tuple[str, ...], str]:
-        """The labels of all ports of a switch that are reported."""
+        """Map each reported port of a switch to its label."""
         if not self._reports:
             for end in (end for pair in self.heard.neighbours for end in pair):
                 if (switch := self.device(end.device)) in self.switches:
@@ -216,7 +216,7 @@ class _Matching:
         return {**numbered.labels, **labels}
 
     def _stranger(self, end: ReportedEnd) -> str:
-        """A device that the design does not know, told from others of its name."""
+        """Name a device that is not in the design, so that it differs from others with its name."""
         return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
 
     def guess(self) -> None:
@@ -255,13 +255,13 @@ class _Matching:
                 )
 
     def _identity(self, names: tuple[str, ...]) -> str:
-        """What the inventory may have of a switch, as its key and value there."""
+        """Return a key and value that could identify a switch in the inventory."""
         if len(names) > 1 and len(self.calls[names[0]]) == 1:
             return f"system_name: {names[0]}"
         return f'{"guid" if names[-1].startswith("0x") else "mac"}: "{names[-1]}"'
 
     def _expected(self, place: _Place) -> set[str]:
-        """The switches that may be at the other end of a cable, by the design."""
+        """Return the switches that may be at the other end of a cable, by the design."""
         if place.kind in ENDS:
             return {leaf for (_, end), leaves in self.links.items() if end == place.device for leaf in leaves.values()}
         return {self.drawn.get((place.device, place.port), "")} & set(self.switches)
@@ -275,7 +275,7 @@ class _Matching:
         return frozenset(found)
 
     def unreported(self, looked_at: Collection[tuple[str, str]], by_lldp: Collection[str]) -> list[str]:
-        """The nodes with cables of which neither end reports, and the InfiniBand fabrics without a report."""
+        """Return the nodes with cables that neither end reports, and the InfiniBand fabrics without a report."""
         nodes = {
             node: None
             for (fabric, node), leaf_of in self.links.items()
@@ -394,7 +394,7 @@ class _Interfaces:
                     self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))
 
     def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:
-        """The link that an interface is on most nodes, by the leaf that it leads to; None if they do not agree."""
+        """Return the link that an interface is on most nodes, by its leaf; None if they do not agree."""
         votes: Counter[int] = Counter()
         nodes = 0
         for node, switch in at:
@@ -405,7 +405,7 @@ class _Interfaces:
         return best[0][0] if clear else None
 
     def port(self, end: _Place) -> PortName:
-        """The port of an end in the design's words."""
+        """Return the port of an end in the design's words."""
         if end.kind not in ENDS:
             return PortName(end.device, end.port)
         if (end.device, end.port) in self.unsettled:
@@ -420,7 +420,7 @@ class _Interfaces:
 
 
 def _either_order(fabric: str, order: Mapping[str, int], other: _OtherOrder) -> str:
-    """The two orders that interfaces may have, each as the line of the blueprint that settles it."""
+    """Return the two possible orders of interfaces, each as the line of the blueprint that settles it."""
     kept = {link: name for name, link in order.items() if name not in dict(other)}
     places: dict[int, str] = {}
     for name, links in sorted(other, key=lambda item: _natural(item[0])):

@@ -1,4 +1,4 @@
-"""Fabrics in a room: where switches are to stand, cables cut to length, and what rules say of that. Pure."""
+"""Fabrics in a room: positions of switches, lengths of cables, and the breaches of their rules. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lay(room: Room, layout: Layout, built: Sequence[Fabric]) -> Laid:
 def _endpoint_spots(
     room: Room, fabric: Fabric, groups: Iterable[str], at: dict[str, Spot]
 ) -> Iterator[tuple[str, Spot]]:
-    """Ends that are no nodes stand where equipment of their name does: ufm-1 at the first rack's `ufm`, and so on."""
+    """Place ends that are not nodes at the equipment of their name: ufm-1 at the first rack's `ufm`, and so on."""
     racks = row(room.site, room.racks) if room.site else ()
     places = {group: [spot for rack in racks if (spot := at.get(equipment_name(rack, group)))] for group in groups}
     for device in fabric.devices:

@@ -163,7 +163,7 @@ def is_common_name(text: str) -> bool:
 
 
 def _countings(name: InterfaceName, system: str) -> frozenset[Counting]:
-    """What may be counted in a name, by the conventions of vendors; a description of the system narrows it."""
+    """Return the ways to count a name's numbers, by vendors' conventions; a description of the system narrows them."""
     word, before = name.word, name.numbers[:-1]
     gige = bool(re.fullmatch("[a-z-]*gige", word))
     if word in _JUNOS or (gige and len(before) == 3):  # Junos, IOS XR

@@ -96,7 +96,7 @@ def plugs(
 
 
 def _target(stays: PortName, filled: set[PortName], drawn: Drawn) -> PortName:
-    """The port that a plug goes to: as drawn, or where a parallel cable is in it, another of the same bundle."""
+    """Return the port that a plug goes to: as drawn, or where a parallel cable is in it, another of the same bundle."""
     into = drawn.peer[stays]
     bundle = drawn.bundle_of(stays)
     if into not in filled or bundle is None:
@@ -121,7 +121,7 @@ def swaps(moves: Sequence[PlugMove], drawn: Drawn) -> Iterator[tuple[PlugMove, .
 
 
 def _nearer(cable_end: PlugMove, other: PlugMove, drawn: Drawn) -> tuple[PlugMove, PlugMove]:
-    """The same swap at the other ends of both cables, where those are on one device and these are not."""
+    """Return the same swap at the other ends of both cables, where those are on one device and these are not."""
     apart = cable_end.taken.device != other.taken.device and cable_end.stays.device == other.stays.device
     turned = (
         PlugMove(cable_end.cable, cable_end.stays, other.stays),

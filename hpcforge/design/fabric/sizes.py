@@ -1,4 +1,4 @@
-"""How many switches a tree takes, and how they share their links: arithmetic only. Pure.
+"""The number of switches in a tree, and their links: arithmetic only. Pure.
 
 Words: a leaf has `down` ports for ends and `uplinks`. Leaves whose spines are the same are a *group*; two tiers are one
 group. In a group every leaf has the same number of links to every spine. With three tiers a spine is known by its
@@ -69,7 +69,7 @@ def leaf(ask: Ask) -> Leaf:
 
 
 def spines(leaves: int, uplinks: int, model: Model, down: int | None = None) -> Spines | None:
-    """The fewest spines that every leaf reaches by equally many links; None where there are too many leaves.
+    """Return the fewest spines that every leaf reaches by equally many links; None where there are too many leaves.
 
     count >= leaves x uplinks / down, and uplinks is a multiple of count: three units of 32 DGX H100 have 24 leaves
     with 32 uplinks, 24 x 32 / 64 = 12, but 32 is no multiple of 12 and one of 16 (NVIDIA DGX SuperPOD reference
@@ -89,13 +89,13 @@ def divisors(number: int) -> Iterator[int]:
 
 
 def spine_down(ask: Ask) -> int:
-    """A spine's ports for leaves where it has cores above it: down + ceil(down / oversubscription) <= ports."""
+    """Return a spine's ports for leaves where it has cores above it: down + ceil(down / oversubscription) <= ports."""
     ports = ask.spine.up_ports
     return max((d for d in range(ports) if d + whole(d / ask.spine_oversubscription) <= ports), default=0)
 
 
 def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
-    """The spines of a group of at most `spine_down` leaves; as many uplinks as used downlinks / oversubscription."""
+    """Return the spines of a group of at most `spine_down` leaves; uplinks are used downlinks / oversubscription."""
     down = spine_down(ask)
     found = spines(leaves, uplinks, ask.spine, down)
     if found is None:
@@ -106,11 +106,13 @@ def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
 
 
 def cores(groups: int, group: Spines, model: Model) -> Cores | None:
-    """The fewest cores; None where there are more groups than a core has ports.
+    """Return the fewest cores; None where there are more groups than a core has ports.
 
     `planes` divides a group's spines, `per_plane` a spine's uplinks, and a core has a link from each group's
-    spines of its plane: groups x (spines / planes) x (uplinks / per_plane) <= ports. Of equally many, the one with
-    fewest planes: the loss of a core is then spread over most spines.
+    spines of its plane: groups x (spines
+    planes) x (uplinks
+    per_plane) <= ports. If several solutions have as few
+    cores, choose the one with fewest planes: the loss of a core is then spread over most spines.
     """
     best: Cores | None = None
     for planes in divisors(group.count):
@@ -123,5 +125,5 @@ def cores(groups: int, group: Spines, model: Model) -> Cores | None:
 
 
 def chunks(things: int, most: int) -> int:
-    """The size of the fewest chunks of at most `most` things that are as even as can be; the last may be smaller."""
+    """Return the size of the fewest chunks of at most `most` things, as even as possible; the last may be smaller."""
     return -(-things // -(-things // most))

@@ -1,4 +1,4 @@
-"""What a fabric is asked to be: the input of every builder, free of files and of the catalog's unknowns. Pure."""
+"""The specification of a fabric: the input of every builder, free of files and of the catalog's unknowns. Pure."""
 
 from __future__ import annotations
 

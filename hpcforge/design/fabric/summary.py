@@ -1,4 +1,4 @@
-"""From a fabric with its cables to its part of a design: bisection, paths, and the cost of one failure. Pure."""
+"""Summarise a fabric with its cables: bisection, paths, and the cost of one failure. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fold(fabric: Fabric) -> Folded:
 
 
 def without_switch(fabric: Fabric, whole: Folded, switch: int) -> Folded:
-    """What is left of a folded fabric when a switch is lost."""
+    """Return a folded fabric without one switch."""
     units = [device.unit or 0 for device in fabric.devices]
     device = fabric.devices[switch]
     pairs = Counter(whole.pairs)
@@ -81,7 +81,7 @@ def without_switch(fabric: Fabric, whole: Folded, switch: int) -> Folded:
 
 
 def without_cable(fabric: Fabric, whole: Folded, number: int) -> Folded:
-    """What is left of a folded fabric when a cable is lost."""
+    """Return a folded fabric without one cable."""
     a, b = fabric.cables.a[number], fabric.cables.b[number]
     kind = CABLE_KINDS[fabric.cables.kind[number]]
     unit, two = fabric.devices[a].unit or 0, fabric.devices[b].unit or 0
@@ -105,11 +105,11 @@ def _less(counts: Mapping[Key, int], lost: Iterable[Key]) -> dict[Key, int]:
 
 
 def flow_gbps(folded: Folded, half: Half) -> float:
-    """The maximum flow from one half of the ends to the other, Gb/s.
+    """Return the maximum flow from one half of the ends to the other, Gb/s.
 
-    It is the smallest cut: every leaf, every group and the cores are put on the senders' side or on the other, and what
-    leads from the one to the other is summed up. On the senders' side a leaf costs what its ends take, on the other
-    what they send.
+    It is the smallest cut: every leaf, every group and the cores are put on the senders' side or on the other, and the
+    links between the sides are summed up. On the senders' side a leaf costs the rate that its ends take, on the other
+    the rate that they send.
     """
     sender: dict[int, float] = defaultdict(float)  # what a group costs that is on the senders' side
     taker: dict[int, float] = defaultdict(float)
@@ -129,9 +129,9 @@ def flow_gbps(folded: Folded, half: Half) -> float:
 
 
 def _joined(folded: Folded, sender: Mapping[int, float], taker: Mapping[int, float]) -> float:
-    """The smallest cut where groups are joined in pairs, all by equally many links.
+    """Return the smallest cut where groups are joined in pairs, all by equally many links.
 
-    With k of g groups on the senders' side, k x (g - k) pairs are cut, whichever groups they are: so those are taken
+    With k of g groups on the senders' side, k x (g - k) pairs are cut, whichever groups they are: so choose the groups
     that cost least there.
     """
     beside: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -149,7 +149,7 @@ def _joined(folded: Folded, sender: Mapping[int, float], taker: Mapping[int, flo
 
 
 def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
-    """The two ways in which a fabric is cut in half: by nodes in their order, and by leaves in theirs.
+    """Cut a fabric in half in two ways: by nodes in their order, and by leaves in theirs.
 
     An odd node, or the leaf in the middle, is half on either side. In a leaf pair, whose nodes are on both leaves,
     there is only the first.
@@ -213,10 +213,11 @@ def metrics(fabric: Fabric) -> Metrics:
 
 
 def bisection_gbps(fabric: Fabric) -> float:
-    """What half of the nodes can send to the other half at once, Gb/s of one direction.
+    """Return the rate at which half of the nodes can send to the other half at once, Gb/s of one direction.
 
     The smaller of two: nodes halved in their order, and leaves halved in theirs. For a tree that is not oversubscribed
-    this is nodes x links x rate / 2.
+    this is nodes x links x rate
+    2.
     """
     whole = fold(fabric)
     return min(flow_gbps(whole, half) for half in halves(fabric, whole))

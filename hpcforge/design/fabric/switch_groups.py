@@ -69,7 +69,7 @@ def _root(parent: list[int], device: int) -> int:
 
 
 def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
-    """The groups that hold nodes, in the order of their first node."""
+    """Return the groups that hold nodes, in the order of their first node."""
     switches: dict[int, list[int]] = {}
     nodes: dict[int, list[str]] = {}
     for index, device in enumerate(fabric.devices):

@@ -1,4 +1,4 @@
-"""Which nodes are near each other, for Slurm: topology.conf, and from Slurm 25.05 topology.yaml. Pure.
+"""The topology of nodes for Slurm: topology.conf, and from Slurm 25.05 topology.yaml. Pure.
 
 A level of the fabric (`levels`) is a level of Slurm switches. The rails of one scalable unit are one Slurm switch, for
 each of its nodes is on all of its leaves, and Slurm's tree lets a node be below one switch only; so is a leaf pair.
@@ -55,9 +55,10 @@ class Topology:
 
 
 def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: str | None = None) -> Fabric | None:
-    """The fabric that Slurm is told of: the one of that name; else the one on which workers are fastest.
+    """Return the fabric that Slurm's topology describes: the one named, else the fastest of workers.
 
-    Plain Ethernet counts only if it is named: it carries everything else, and says little of who is near whom.
+    Plain Ethernet counts only if it is named: it carries all other traffic, and shows little about which nodes are
+    near.
     """
     if name is not None:
         return next((fabric for fabric in fabrics if fabric.name == name), None)
@@ -231,7 +232,9 @@ def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) ->
 
 
 def _name(fabric: Fabric, level: Level, group: SwitchGroup, number: int, *, alone: bool) -> str:
-    """A leaf by its own name; leaves that are one switch to Slurm by their unit; what is above by what joins it."""
+    """Name a leaf by its own name, leaves that are one switch to Slurm by their unit, and upper levels by what joins
+    them.
+    """
     if level.by == "leaf" and len(group.switches) == 1:
         return fabric.devices[group.switches[0]].name
     kind = {"leaf": "unit", "group": "group"}.get(level.by, level.by if alone else f"{level.by}-group")

@@ -40,9 +40,13 @@ def tree(ask: Ask, share: Leaf, places: Places, slots: str, notes: tuple[str, ..
 
 
 def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
-    """The bound of three tiers: a core has a port for each group; a group has so many leaves, a leaf so many ends.
+    """Return the bound of three tiers: a core has a port for each group, a group has N leaves, and a leaf has M
+    ends.
 
-    Of switches that are alike and not oversubscribed this is ports x (ports / 2) x (ports / 2) = ports^3 / 4.
+    For equal switches without oversubscription this is ports x (ports
+    2) x (ports
+    2) = ports^3
+    4.
     """
     groups, leaves = ask.spine.up_ports, spine_down(ask)
     in_rails = ask.topology == "rail-optimised" and ask.rails > 1
@@ -76,7 +80,7 @@ def _two_tiers(ask: Ask, share: Leaf, places: Places, spines: Spines, notes: tup
 def uplinks(
     wiring: Wiring, share: Leaf, group: Spines, index: int, position: int, first_spine: int
 ) -> Iterable[Cabled]:
-    """The uplinks of leaf `index`, number `position` of its group: spine after spine, then the second link to each.
+    """Cable the uplinks of leaf `index`, number `position` of its group: one to each spine, then the second to each.
 
     In this order most cables stay where they are when a larger fabric has twice the spines.
     """
@@ -118,7 +122,7 @@ def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Co
 
 
 def _to_cores(wiring: Wiring, group: Spines, above: Cores, groups: int) -> Iterable[Cabled]:
-    """The uplinks of every spine. Position q of a group is in plane q mod planes."""
+    """Cable the uplinks of every spine. Position q of a group is in plane q mod planes."""
     in_plane = group.count // above.planes
     for number in range(groups):
         for position in range(group.count):

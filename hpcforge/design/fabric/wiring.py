@@ -1,4 +1,4 @@
-"""Devices and cables being put together: what all builders write into. Pure."""
+"""Devices and cables under construction: the output of all builders. Pure."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Wiring:
         return ports
 
     def fabric(self, tiers: int, down: int, notes: Iterable[str] = ()) -> Fabric:
-        """The fabric; `down` is the physical ports of a leaf that may hold ends."""
+        """Return the fabric; `down` is the physical ports of a leaf that may hold ends."""
         ask, (a, a_port, b, b_port) = self.ask, self._columns
         return Fabric(
             name=ask.name,
@@ -194,12 +194,12 @@ def switches(ask: Ask, kind: DeviceKind, places: Sequence[tuple[int | None, int 
 
 
 def end_port(ask: Ask, slot: int) -> int:
-    """The logical port of a leaf for its end number `slot`, from 0."""
+    """Return the logical port of a leaf for its end number `slot`, from 0."""
     return logical(ask.own_blocks, ask.leaf.first_end) + slot
 
 
 def up_port(ask: Ask, down: int, link: int) -> int:
-    """The logical port of a leaf for its uplink number `link`, from 0: after the ports for ends, or its own."""
+    """Return the logical port of a leaf for its uplink number `link`, from 0: after the ports for ends, or its own."""
     model = ask.leaf
     physical = model.first_end + down + link if model.shared else model.first_up + link
     return logical(blocks_of(ask, down), physical)

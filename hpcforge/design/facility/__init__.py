@@ -1,1 +1,1 @@
-"""Racks, power, cooling and weight of what a blueprint describes. Pure."""
+"""Racks, power, cooling and weight of a blueprint's site. Pure."""

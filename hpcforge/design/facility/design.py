@@ -1,4 +1,4 @@
-"""What a design says of racks, power, cooling and parts. Pure.
+"""The part of a design for racks, power, cooling and parts. Pure.
 
 Every quantity is in the unit its name ends in: W, V, A, kg, mm, BTU/h, m3/h, degrees Celsius, K. A figure that cannot
 be known is None (null); a sum over parts of which some are unknown is the sum of the known ones, and `*_unknown` names
@@ -17,7 +17,6 @@ Severity = Literal["error", "warning", "not-checked"]
 
 
 def about(text: str) -> Any:
-    """The description of a field, in the JSON Schema."""
     return Field(description=text)
 
 

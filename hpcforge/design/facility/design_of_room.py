@@ -1,4 +1,4 @@
-"""From a room to its design: the whole of it, and what every rule says. Pure."""
+"""The design of a room, with the result of every rule. Pure."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _ups_lines(room: Room) -> Iterator[BomLine]:
 
 
 def said(entry: CatalogEntry | None) -> str:
-    """What an entry is, in a sentence, or what it is like; "" where nobody has said."""
+    """Return an entry's description in a sentence, or the entry that it resembles; "" without either."""
     if entry is None:
         return ""
     return entry.description or (f"like {entry.like}" if entry.like else "")

@@ -1,4 +1,4 @@
-"""What each feed and its UPS carry, with all feeds and with any one other lost. Pure."""
+"""The load of each feed and its UPS, with all feeds and with any other feed lost. Pure."""
 
 from __future__ import annotations
 

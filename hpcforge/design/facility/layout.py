@@ -1,4 +1,4 @@
-"""What stands in racks, and racks while they are filled. Pure."""
+"""The items in racks, and racks while they are filled. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Filling:
                 yield unit - height + 1
 
     def top_gap(self, height: int) -> int | None:
-        """The lowest unit of the highest so many that are free; None if there is none."""
+        """Return the lowest unit of the highest free gap of `height` units; None if there is none."""
         free = 0
         for unit in range(self.rack.model.rack_units or 0, 0, -1):
             free = 0 if unit in self.owner else free + 1
@@ -99,11 +99,11 @@ class Layout:
 
 
 def item_of(name: str, kind: NodeKind, u: int, how: How) -> Item:
-    """A node at a place; one of unknown height takes one unit."""
+    """Place a node; one of unknown height takes one unit."""
     return Item(name, "node", load_of(kind), u, kind.server.rack_units or 1, how, kind)
 
 
 def allowed_racks(room: Room, kind: NodeKind) -> tuple[str, ...]:
-    """The racks that a group's nodes may stand in."""
+    """Return the racks in which a group's nodes may stand."""
     named = room.blueprint.nodes[kind.group].rack
     return hostlist.expand(named) if named else tuple(room.racks)

@@ -1,4 +1,4 @@
-"""What breakers allow, and how it is written. Pure."""
+"""The limits of breakers, and their text. Pure."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def hangs(rack: Rack, feed: Feed) -> str | None:
 
 
 def fits(pdu: Pdu, feed: Feed) -> str | None:
-    """The same of a model of PDU."""
+    """Return how a model of PDU connects to a feed: all, line-neutral or line-line; None: unknown, or no fit."""
     if pdu.volts is None or pdu.phases is None:
         return None
     if pdu.phases == feed.phases and isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):

@@ -1,4 +1,4 @@
-"""How the load of a rack spreads over its PDUs and their phases, with all feeds and with each one lost. Pure.
+"""The load of a rack on its PDUs and their phases, with all feeds and with each one lost. Pure.
 
 A machine's supplies share its load equally. Supply j of a machine is plugged into PDU (j + k) mod P of the rack's P,
 where k is the machine's place counted in its own heights from the bottom: machines with fewer supplies than PDUs take
@@ -53,7 +53,7 @@ class RackLoad:
         return tuple(sum(phases) for phases in self.phases)
 
     def without_another(self, pdu: int, feed: str) -> list[tuple[float, ...]]:
-        """What the phases of a PDU on a feed carry with each other feed lost, W; with all of them if there is none."""
+        """Return the loads of a PDU's phases with each other feed lost, W; with every feed if there is no other."""
         return [loads[pdu] for lost, loads in self.lost.items() if lost != feed] or [self.phases[pdu]]
 
 
@@ -85,7 +85,7 @@ def alike_as(rack: Rack, items: Iterable[Item]) -> object:
 
 
 def _what(item: Item) -> object:
-    """What makes racks with it alike: for machines their kind or model, not their name."""
+    """Return what makes racks with this item alike: for machines their kind or model, not their name."""
     return id(item.node or item.load) if item.kind in ("node", "switch") else item.name
 
 
@@ -126,7 +126,7 @@ def _known(load: Load) -> bool:
 
 
 def phase_count(rack: Rack) -> int:
-    """Loads to tell apart on a PDU: three where its phases and wiring are known, else one."""
+    """Return the number of loads to distinguish on a PDU: three where its phases and wiring are known, else one."""
     return 3 if rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring else 1
 
 

@@ -1,4 +1,4 @@
-"""Where everything stands: positions given, pinned or proposed. Pure.
+"""The position of every item: given, pinned or proposed. Pure.
 
 *Given*: `rack: "g[01-08]"` with `u: [3, 11, 19, 27]` puts the group's first four nodes into g01, at those lowest units
 in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. What is left of the
@@ -57,7 +57,7 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
 
 
 def _heights_unknown(mount: SwitchPlace, fillings: dict[str, Filling]) -> bool:
-    """True if it is not known of any of its racks how high it is."""
+    """Return True if the height is unknown in every one of its racks."""
     return all(fillings[name].rack.model.rack_units is None for name in mount.racks if name in fillings)
 
 

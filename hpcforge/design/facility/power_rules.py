@@ -1,4 +1,4 @@
-"""Rules about the power of racks: PDUs, phases, outlets, and what is left when a feed is lost. Pure."""
+"""Rules about the power of racks: PDUs, phases, outlets, and the loss of a feed. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _is_odd(name: str, room: Room, racks: Iterable[Rack]) -> bool:
 
 
 def _feeds(room: Room, racks: Sequence[Rack]) -> Breaches:
-    """Feeds that no PDU on them fits: one mistake, and not one at each rack."""
+    """Report feeds that no PDU on them fits, each once, and not at each rack."""
     for name, feed in room.feeds.items():
         if _is_odd(name, room, racks):
             on_it = [rack for rack in racks if name in rack.spec.feeds]
@@ -119,7 +119,7 @@ def _all_feeds(room: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def _overloaded(room: Room, loaded_rack: LoadedRack, loads: Loads) -> tuple[int, int, float] | None:
-    """The phase of a PDU that is farthest above its current: PDU, phase, A."""
+    """Return the phase of a PDU that is farthest above its current: PDU, phase, A."""
     limit = limits.most_pdu_a(room, loaded_rack.rack)
     found = [
         (amps, pdu, line) for pdu, line, amps in pdu_amps(room, loaded_rack, loads) if limit and above(amps, limit)
@@ -212,7 +212,7 @@ def surviving(room: Room) -> bool:
 
 
 def worst_loss(room: Room, loaded_rack: LoadedRack) -> tuple[str, str] | None:
-    """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
+    """Return the loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry every loss."""
     rack, feeds, found = loaded_rack.rack, loaded_rack.rack.spec.feeds, []
     bounds = [limits.most_pdu_w(room, rack, feed) or 0.0 for feed in feeds]
     for lost, loads in loaded_rack.load.lost.items():
@@ -309,7 +309,7 @@ def _outlets(_: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def outlets_lacking(inlets: Mapping[str, int], outlets: Mapping[Outlet, int]) -> tuple[str, ...]:
-    """The kinds of inlet that find no outlet; those with the fewest choices are plugged first."""
+    """Return the kinds of inlet without an outlet; those with the fewest choices are plugged first."""
     left = dict(outlets)
     lacking = []
     for inlet, count in sorted(inlets.items(), key=lambda entry: len(_PLUGS.get(entry[0], ()))):

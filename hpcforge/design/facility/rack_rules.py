@@ -136,7 +136,7 @@ def _weight(_: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def weight_terms(loaded_rack: LoadedRack) -> str:
-    """What a rack's weight is the sum of: `4 x 130.5 kg + 3 x 7.7 kg`."""
+    """Return the terms of a rack's weight: `4 x 130.5 kg + 3 x 7.7 kg`."""
     terms = _counted([(item.load, item.load.weight_kg) for item in loaded_rack.items if item.kind != "pdu"])
     pdu_kg = loaded_rack.rack.pdu.weight_kg if loaded_rack.rack.pdu else None
     if pdu_kg and loaded_rack.rack.spec.feeds:
@@ -153,7 +153,7 @@ def _counted(loads: Iterable[tuple[Load, float | None]]) -> list[tuple[int, floa
 
 
 def power_terms(loaded_rack: LoadedRack) -> str:
-    """What a rack's power is the sum of: `4 x 10.2 kW`."""
+    """Return the terms of a rack's power: `4 x 10.2 kW`."""
     terms = _counted([(item.load, item.load.least_w) for item in loaded_rack.items])
     least = "at least " if loaded_rack.load.power_unknown else ""
     sums = " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1]))

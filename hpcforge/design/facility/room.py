@@ -1,4 +1,4 @@
-"""What a blueprint says of its machines and its site, joined with the catalog: the input of every rule. Pure."""
+"""A blueprint's machines and site, joined with the catalog: the input of every rule. Pure."""
 
 from __future__ import annotations
 
@@ -244,7 +244,6 @@ class Room:
 
 
 def load_of(kind: NodeKind) -> Load:
-    """A node as a load."""
     return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg, kind.watts.least_w)
 
 
@@ -267,7 +266,7 @@ def room(
 
 
 def _kinds(key: str, group: NodeGroup, blueprint: Blueprint, catalog: Catalog) -> list[NodeKind]:
-    """The group's nodes without an override together, then each with one."""
+    """Return the group's nodes without an override as one kind, then each node with one."""
     return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
 
 

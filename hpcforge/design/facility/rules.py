@@ -56,7 +56,7 @@ def breach(
     *,
     key: bool = False,
 ) -> Breach:
-    """What one of these rules says; its severity is the rule's own unless said otherwise."""
+    """Return a breach of one of these rules, with the rule's own severity unless one is given."""
     return Breach(code, loc, message, arithmetic, hint, severity or rules[code].severity, key)
 
 

@@ -1,1 +1,1 @@
-"""What file systems that our nodes serve hold and carry, and whether that is enough. Pure."""
+"""Capacity and bandwidth of file systems that the cluster serves, checked against the needs. Pure."""

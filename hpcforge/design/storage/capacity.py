@@ -1,4 +1,5 @@
-"""A file system that a node of ours serves, in numbers: what its drives hold, and what drives and links carry. Pure.
+"""A file system that a node of the cluster serves, in numbers: the capacity of drives, and the rates of drives and
+links. Pure.
 
 Figures are the makers', of large files read or written in one go; what processors, memory and the file system itself
 take is not in them, so they are what there is at most.
@@ -42,7 +43,7 @@ def payload_share(kind: str, mtu: int | None, *, tagged: bool) -> float:
 
 
 def link_gb_per_s(rate_gbps: float, links: int, share: float) -> float:
-    """What links carry together in one direction, GB/s: rate in Gb/s x links x payload / 8 bits a byte."""
+    """Return what links carry together in one direction, GB/s: rate in Gb/s x links x payload / 8 bits a byte."""
     return rate_gbps * links * share / 8
 
 
@@ -90,7 +91,7 @@ class ServerDrives:
     write_gb_per_s: float | None
 
     def rate(self, direction: Direction) -> float | None:
-        """What one of them gives, GB/s."""
+        """Return the rate of one server or drive in a direction, GB/s."""
         return self.read_gb_per_s if direction == "read" else self.write_gb_per_s
 
 
@@ -130,7 +131,7 @@ class StorageNeeds:
     write_gb_per_s: float | None = None
 
     def rate(self, direction: Direction) -> float | None:
-        """What is needed in a direction, GB/s."""
+        """Return the required rate in a direction, GB/s."""
         return self.read_gb_per_s if direction == "read" else self.write_gb_per_s
 
 
@@ -181,7 +182,7 @@ class ServedFileSystem:
         return tib(sum(count * (each or 0.0) for count, each in known))
 
     def of_drives(self, direction: Direction) -> float | None:
-        """What the drives give at most, GB/s."""
+        """Return the most that the drives give, GB/s."""
         known = [(drive.groups * self.size, drive.rate(direction)) for drive in self.drives if drive.groups]
         if not self.drives or any(each is None for _, each in known):
             return None
@@ -190,11 +191,11 @@ class ServedFileSystem:
         return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
 
     def most(self, direction: Direction) -> float | None:
-        """The least of what is known of drives and links, GB/s: no more comes through. None: nothing is known."""
+        """Return the lesser of the known rates of drives and links, GB/s, the upper bound. None: neither is known."""
         return min((each for each in (self.of_drives(direction), self.of_link) if each is not None), default=None)
 
     def gives(self, direction: Direction) -> float | None:
-        """What comes through, GB/s; None: one of both is not known."""
+        """Return the delivered rate, GB/s; None: the rate of drives or links is not known."""
         return None if self.raid is None or None in (self.of_drives(direction), self.of_link) else self.most(direction)
 
     @property

@@ -1,4 +1,4 @@
-"""What rules say of file systems that our nodes serve, server by server. Pure."""
+"""Check the rules of file systems that the cluster serves, server by server. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def not_served(name: str, needs: Sequence[str]) -> Breaches:
 
 
 def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
-    """What apply builds of drives, against what the hardware says of them and against the loss of one."""
+    """Check the volume that apply builds of drives against the hardware's drives and the loss of one."""
     file_system = systems[0]
     if file_system.raid is None or file_system.volume is None:
         return
@@ -129,7 +129,7 @@ def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
 
 
 def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
-    """What is needed of each of a server's links, and where it has several, of its drives by all together."""
+    """Check the required rate of each of a server's links, and if it has several, of its drives over all of them."""
     by_links: dict[str, list[ServedFileSystem]] = {}
     for each in systems:
         by_links.setdefault(_over_which(each), []).append(each)
@@ -155,7 +155,7 @@ def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches
 def _slow(
     direction: Direction, systems: Sequence[ServedFileSystem], needing: dict[str, float], most: float, bound: str | None
 ) -> Breach:
-    """That less comes through than is needed."""
+    """Report that less is delivered than is needed."""
     file_system, need = systems[0], sum(needing.values())
     terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
     sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
@@ -185,7 +185,7 @@ def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
 
 
 def _over_which(file_system: ServedFileSystem) -> str:
-    """What its links belong to: a fabric, or the network where no fabric is known."""
+    """Return the owner of its links: a fabric, or the network where no fabric is known."""
     return file_system.link.fabric if file_system.link else file_system.network
 
 

@@ -85,7 +85,7 @@ class Gathering:
         return bool(self._waiting)
 
     def add(self, task: Ansible, target: Target, *, alone: bool, now_s: float) -> None:
-        """A node's turn for a role has come."""
+        """Queue a node for a role."""
         alike = _PlayKey(task.source, task.timeout_s, alone)
         self._waiting.setdefault(alike, []).append(WaitingTask(task, target, now_s))
 
@@ -99,7 +99,7 @@ class Gathering:
         return False
 
     def begin(self, now_s: float) -> Play | None:
-        """The next play, which counts as at work from now on; None while none may begin. Who came first goes first."""
+        """Start the next play, in order of arrival. It counts as at work from now on. None while none may begin."""
         busy = {node for play in self._plays for node in play.left}
         for alike, waiting in self._waiting.items():
             if now_s - waiting[0].since_s < GATHER_S and not alike.alone:
@@ -114,7 +114,7 @@ class Gathering:
         return None
 
     def over(self, play: Play) -> None:
-        """A play has ended, with all its processes."""
+        """Record that a play has ended, with all its processes."""
         self._plays.remove(play)
 
     def _room(self, alike: _PlayKey, now_s: float) -> int:
@@ -302,7 +302,7 @@ def _not_started(task: Ansible, error: Exception) -> dict[str, object]:
 
 
 def _memory_mib() -> float:
-    """What all plays together may take of this host: a quarter of what it has to spare."""
+    """Return the memory of this host for all plays together: a quarter of the available memory."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         spare = next(float(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))

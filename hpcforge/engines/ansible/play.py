@@ -1,4 +1,4 @@
-"""What Ansible is given for a play: inventory, playbook, settings and environment, made from nothing.
+"""The files of an Ansible play: inventory, playbook, settings and environment, made from nothing.
 
 Inputs reach the role as variables of its host, in a file that is removed afterwards, every string marked unsafe, so
 that a brace in a value is a brace on the node and nothing appears on a command line. The operator's own Ansible
@@ -108,7 +108,7 @@ def refusal(task: Ansible) -> str | None:
 
 
 def inventory(hosts: Sequence[Host], known_hosts_file: Path) -> str:
-    """An Ansible inventory, on whose nodes all is done as root; each has its own inputs."""
+    """Write an Ansible inventory that does everything as root on its nodes; each has its own inputs."""
     return json.dumps(
         {"all": {"hosts": {host.task.node: unsafe(_variables(host, known_hosts_file)) for host in hosts}}}
     )
@@ -125,9 +125,9 @@ def _variables(host: Host, known_hosts_file: Path) -> dict[str, Any]:
 
 
 def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
-    """A play of one role; JSON, which is YAML in which nothing needs quoting by hand.
+    """Write a play of one role as JSON, which is YAML in which nothing needs quoting by hand.
 
-    Each node goes through it at its own pace (`free`), and the last task tells that it is through, handlers included.
+    Each node continues at its own pace (`free`), and the last task reports the end, handlers included.
     """
     play = {
         "name": f"Role {role}",
@@ -162,7 +162,7 @@ def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) ->
 
 
 def environment(folder: Path, task: Ansible, artifacts: Path) -> dict[str, str]:
-    """The environment of a play whose files are in `folder`; collections of its role are below `artifacts`."""
+    """Return the environment of a play whose files are in `folder`; collections of its role are below `artifacts`."""
     made = {
         "PATH": f"{folder}/bin:{Path(sys.executable).parent}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),

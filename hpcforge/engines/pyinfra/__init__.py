@@ -111,7 +111,7 @@ def deploy(
 
 @contextmanager
 def _staging(link: Connection) -> Iterator[str]:
-    """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
+    """Make a folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
     in_sh = shlex.join(["/bin/sh", "-c", make])  # the login shell may be csh or fish

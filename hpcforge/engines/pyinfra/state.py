@@ -1,4 +1,4 @@
-"""A pyinfra `State` of one node around an open connection, and what its operations did.
+"""A pyinfra `State` of one node around an open connection, and the results of its operations.
 
 Importing this imports pyinfra: only `deploy` does so, when a plan has a deploy.py. A state a node and deploy, because
 pyinfra identifies operations by their place in the order: shared by nodes that run different roles it would merge
@@ -128,7 +128,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
     link: Connection
 
     def connect(self) -> None:
-        """What pyinfra calls after a reboot: our way in, with the same key and through the same jump host."""
+        """Connect for pyinfra after a reboot: with hpcforge's key and through the same jump host."""
         try:
             self.client = self.link.client()
         except UnreachableError as error:
@@ -156,11 +156,11 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         return ended
 
     def get_file_transfer_connection(self) -> _Files:
-        """What reads and writes files."""
+        """Return the object that reads and writes files."""
         return _Files(self.client, self.link.target)
 
     def disconnect(self) -> None:
-        """What pyinfra calls before it connects again."""
+        """Disconnect for pyinfra before it connects again."""
 
 
 def attach(
@@ -171,7 +171,7 @@ def attach(
     staging: str,
     folder: Path,
 ) -> Host:
-    """A host whose operations act at once, on the open connection; `data` is `host.data` there."""
+    """Return a host whose operations act at once, on the open connection; `data` is `host.data` there."""
     target = link.target
     ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
     sudo = target.become == "sudo"

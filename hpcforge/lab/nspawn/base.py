@@ -54,13 +54,13 @@ exec chroot "$root" "$@"
 
 
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
-    """What new nodes of a release are overlays of, as `ensure` leaves it. Call under the host lock."""
+    """Return the lower layers of new nodes of a release, as `ensure` leaves them. Call under the host lock."""
     ensure(release, in_use, progress)
     return Trees(*(tuple(map(str, layers(release, python))) for python in (True, False)))
 
 
 def layers(release: str, python: bool) -> tuple[Path, ...]:
-    """The trees under a node's disk, highest first, as `ensure` left them."""
+    """Return the trees under a node's disk, highest first, as `ensure` left them."""
     home = _home(release)
     wanted = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
     return tuple(path for path in wanted if path.is_dir())
@@ -84,7 +84,7 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
 
 
 def _home(release: str) -> Path:
-    """The directory of a release's trees, named by what they are made of."""
+    """Return the directory of a release's trees, named by their contents."""
     recipe = "\n".join(
         [
             release,

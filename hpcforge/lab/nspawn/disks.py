@@ -52,7 +52,7 @@ WantedBy=multi-user.target
 
 
 def mount(lab: Lab, node: PlacedNode) -> Path:
-    """The mounted root of a node that does not run, prepared if it is new."""
+    """Mount the root of a node that does not run, prepared if it is new."""
     home = lab.node_directory(node.name)
     root = home / "root"
     if not prepared(lab, node):
@@ -71,7 +71,7 @@ def prepared(lab: Lab, node: PlacedNode) -> bool:
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
-    """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
+    """Return the folder of a node's own writes since it was made or since the last save or restore. Made if missing."""
     upper = _disk(lab, node, 0) / "upper"
     if not upper.exists():
         new = upper.with_name("new")
@@ -134,7 +134,7 @@ def mounted_under(directory: Path) -> list[Path]:
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
-    """The public host key of a node as it was made, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
+    """Return the public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
     if not prepared(lab, node):
         return None
     return " ".join((_made_on(lab, node) / "host_key.pub").read_text().split()[:2])

@@ -42,7 +42,7 @@ def _hierarchies() -> list[Path]:
 
 
 def make(machine: str) -> list[Path]:
-    """A machine's control groups, made if need be."""
+    """Return a machine's control groups, made if missing."""
     groups = [hierarchy / f"{_PREFIX}{machine}" for hierarchy in _hierarchies()]
     for group in groups:
         group.mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ def _spawns(argv: list[str]) -> bool:
 
 
 def _option(argv: list[str], name: str) -> str:
-    """The value of `--name=value`; "" without it."""
+    """Return the value of `--name=value`; "" without it."""
     return next((word.partition("=")[2] for word in argv if word.startswith(f"{name}=")), "")
 
 
@@ -208,9 +208,10 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
 
 
 def _devices(lab: Lab) -> dict[str, Path]:
-    """The device files that every user may open on a node, as on a machine with udev, and the lab's own for each.
+    """Return the device files that every user may open on a node, as on a machine with udev, and the lab's own for
+    each.
 
-    Bound as they are, they would have the modes of the host's: without udev only root may open them.
+    Plain bind mounts would have the modes of the host's files: without udev only root may open them.
     """
     folder = lab.directory / "devices"
     folder.mkdir(exist_ok=True)

@@ -65,7 +65,7 @@ SAVES = False
 
 
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
-    """Always `LabError`: machines boot the disk of an image, and nothing else."""
+    """Raise `LabError`, always: machines boot the disk of an image, and nothing else."""
     raise LabError(
         f"machines of Vagrant boot an image of their blueprint, and there is none of Debian {release}",
         "build it: `hpcforge image build --disk BLUEPRINT`",
@@ -73,7 +73,7 @@ def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  #
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:  # noqa: ARG001 - there is none
-    """Always `LabError`: the disks are Vagrant's."""
+    """Raise `LabError`, always: the disks are Vagrant's."""
     raise LabError(f"node {node.name} is a machine of Vagrant's, which keeps no saves", "use `--on vm`")
 
 

@@ -83,10 +83,10 @@ def vagrantfile_document(
     state: str,
     machines: Mapping[str, VagrantMachine],
 ) -> dict[str, Any]:
-    """What `vagrant.json` in a lab's folder says.
+    """Return the contents of `vagrant.json` in a lab's folder.
 
-    `schema_version` 1; `prefix` of libvirt's domains; `driver`: kvm or qemu; `kernel_says`: its command line; `ssh`: how one
-    gets in; `state`: the folder in which Vagrant keeps what it knows of these machines; `machines` by name.
+    `schema_version` 1; `prefix` of libvirt's domains; `driver`: kvm or qemu; `kernel_says`: its command line; `ssh`:
+    how to log in; `state`: the folder in which Vagrant keeps its data of these machines; `machines` by name.
     """
     return {
         "schema_version": 1,
@@ -187,13 +187,13 @@ def started_s() -> dict[str, float]:
 
 
 def memory_mib(lab: Lab) -> int | None:
-    """What the machines of a lab have at least, after what their kernels keep; None: none was made yet."""
+    """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
     had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
     return min(had) * 15 // 16 if had else None
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
-    """The public host key that a node was made with; None: it was not made yet."""
+    """Return the public host key that a node was made with; None: it was not made yet."""
     public = _own(lab, node) / "host_key.pub"
     return " ".join(public.read_text().split()[:2]) if public.exists() and public.stat().st_size else None
 
@@ -328,12 +328,12 @@ def _memory_file(lab: Lab, node: PlacedNode) -> Path:
 
 
 def _own(lab: Lab, node: PlacedNode) -> Path:
-    """What is a machine's own for as long as its disk is there."""
+    """Return the folder that belongs to a machine as long as its disk exists."""
     return lab.node_directory(node.name) / "disks" / str(node.disks[-1])
 
 
 def _domain(lab: Lab, node: PlacedNode) -> str:
-    """What libvirt calls a machine: `prefix` of the document, and what Vagrant calls it."""
+    """Return libvirt's name of a machine: `prefix` of the document, and Vagrant's name."""
     return f"{lab.tag}-{node.name}"
 
 
@@ -363,8 +363,7 @@ def _vagrant(lab: Lab, *words: str, progress: Progress = quiet) -> None:
 
 
 def _said(directory: Path) -> dict[str, Any] | None:
-    """What was laid out for a lab; None where nothing was, or it cannot be read: what is there is found by its
-    names."""
+    """Return a lab's document; None where it is missing or unreadable: the machines are then found by their names."""
     try:
         said: dict[str, Any] = json.loads(_file(directory).read_text())
     except (FileNotFoundError, ValueError):

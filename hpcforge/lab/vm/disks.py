@@ -21,19 +21,19 @@ _SIZE = "20G"  # as the machine sees it: its root file system grows to that when
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
-    """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
+    """Return the file of a node's own writes since it was made or since the last save or restore. Made if missing."""
     drives(lab, node)
     return _made(lab, node, _FILE, ("-b", _image(node) / node_system.DISK, "-F", "raw"), _SIZE)
 
 
 def drives(lab: Lab, node: PlacedNode) -> tuple[Path, ...]:
-    """What the node has written on its further drives, beside its disk, in their order. Made if need be."""
+    """Return the files of the node's writes on its further drives, in their order. Made if missing."""
     names = (_DRIVE.format(number=number) for number in range(node.drives))
     return tuple(_made(lab, node, name, (), _DRIVE_SIZE) for name in names)
 
 
 def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], size: str) -> Path:
-    """A file of the node's own disk: above that of the last save, else above what it is made on."""
+    """Make a file of the node's own disk: above that of the last save, else above its base."""
     path = _disk(lab, node, 0) / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,22 +47,21 @@ def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], 
 
 
 def kernel(node: PlacedNode) -> Path:
-    """The kernel that a node boots."""
     return _image(node) / node_system.KERNEL
 
 
 def initrd(node: PlacedNode) -> Path:
-    """The initrd that all machines of its image share."""
+    """Return the initrd that all machines of its image share."""
     return _image(node) / node_system.INITRD
 
 
 def made_on(lab: Lab, node: PlacedNode) -> Path:
-    """The folder of the disk that the node was made on: what is the machine's own for good is in it."""
+    """Return the folder of the disk that the node was made on, with the machine's permanent files."""
     return _disk(lab, node, -1)
 
 
 def private_host_key(lab: Lab, node: PlacedNode) -> Path:
-    """The host key that a node has, made if need be."""
+    """Return a node's private host key, made if missing."""
     key = made_on(lab, node) / "host_key"
     if host_key(lab, node) is None:
         key.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +71,7 @@ def private_host_key(lab: Lab, node: PlacedNode) -> Path:
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
-    """The public host key of a node as it was made, "ssh-ed25519 AAAA..."; None: it was not made yet."""
+    """Return the public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
     public = made_on(lab, node) / "host_key.pub"
     return " ".join(public.read_text().split()[:2]) if public.exists() and public.stat().st_size else None
 

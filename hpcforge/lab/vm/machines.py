@@ -40,7 +40,7 @@ _SHOWN = 200  # characters of a line
 
 
 def gave_up(text: str) -> str:
-    """The line in which a machine says that it will not come up; "" where it has not said so."""
+    """Return the line in which a machine reports that its start failed; "" without one."""
     lines = (line.strip()[:_SHOWN] for line in text.splitlines())
     return next((line for line in lines if any(words in line for words in _LAST_WORDS)), "")
 
@@ -105,7 +105,7 @@ def started_s() -> dict[str, float]:
 
 
 def memory_mib(lab: Lab) -> int | None:
-    """What the machines of a lab have at least, after what their kernels keep; None: none was made yet."""
+    """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
     had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
     return min(had) * 15 // 16 if had else None
 
@@ -151,7 +151,7 @@ def _launch(machine: qemu.VirtualMachine, accelerator: qemu.Accelerator) -> None
 
 
 def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
-    """A node as a machine, with all that it needs on the host made."""
+    """Return a node as a machine, with its needs on the host made."""
     if os.uname().machine != "x86_64":
         raise LabError("virtual machines are those of x86-64", "use containers: `--on nspawn`")
     name = lab.machine(node.name)
@@ -193,7 +193,7 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
 
 
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
-    """The memory that a node was made with, chosen if it is new. `LabError` where this machine has not so much."""
+    """Return the memory that a node was made with, chosen if it is new. `LabError` where this machine has less."""
     had = _had_mib(lab, node)
     if had is None:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
@@ -246,7 +246,7 @@ def _plug_in(tap: str, bridge: str) -> None:
 
 
 def _taps(machine: str) -> list[Path]:
-    """The cables of a machine, or of machines by a pattern, that are there."""
+    """Return the present cables of a machine, or of machines by a pattern."""
     return [path for kind in "t123456789" for path in Path("/sys/class/net").glob(f"v{kind}-{machine}")]
 
 

@@ -1,4 +1,4 @@
-"""QEMU's command line for a machine, and what can be read off one. Pure."""
+"""QEMU's command line for a machine, and values parsed from one. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VirtualMachine:
 
 
 def argv(machine: VirtualMachine, accelerator: Accelerator) -> list[str]:
-    """The command line. Nothing secret is on it: what tells machines apart is in the initrd."""
+    """Return the command line. Nothing secret is on it: the machine's identity is in the initrd."""
     sockets, cores, threads = machine.topology
     cpus = sockets * cores * threads
     return [
@@ -99,7 +99,7 @@ def _drive(name: str, file: Path) -> tuple[str, ...]:
 
 
 def cables(machine: str, cards: Sequence[Card]) -> tuple[VirtualCable, ...]:
-    """The cards of a machine, with what they are plugged into. `LabError` where they are too many."""
+    """Return the cards of a machine with their bridges. `LabError` where they are too many."""
     if len(cards) > _MOST_CARDS:
         message = f"a virtual machine has {_MOST_CARDS} network cards at most, and {machine} would have {len(cards)}"
         raise LabError(message)
@@ -110,13 +110,13 @@ def cables(machine: str, cards: Sequence[Card]) -> tuple[VirtualCable, ...]:
 
 
 def mac(machine: str, number: int = 0) -> str:
-    """The address of a machine's network card: of the block that QEMU's have, and its own on this host."""
+    """Return the address of a machine's network card: in QEMU's block, and unique on this host."""
     digest = hashlib.sha256(f"{machine}/{number}".encode() if number else machine.encode()).digest()
     return ":".join(f"{part:02x}" for part in (0x52, 0x54, 0x00, *digest[:3]))
 
 
 def tap(machine: str, number: int = 0) -> str:
-    """The interface on the host that is the cable of a machine's card; at most 15 characters."""
+    """Return the interface on the host that is the cable of a machine's card; at most 15 characters."""
     return f"v{number or 't'}-{machine}"
 
 
@@ -126,15 +126,15 @@ def name_in(words: Sequence[str]) -> str:
 
 
 def memory_in(words: Sequence[str]) -> int:
-    """The memory in MiB that a command line gives a machine; 0 where it is in other words than ours."""
+    """Return the memory in MiB that a command line gives a machine; 0 where it does not have hpcforge's form."""
     said = _after("-m", words)
     return int(said) if said.isdigit() else 0
 
 
 def share_mib(total_mib: int, taken: Sequence[int], machines: int) -> int:
-    """What each of `machines` new ones gets of a host's memory, beside others that have `taken` so much each.
+    """Return the share of a host's memory for each of `machines` new ones, beside others with the shares `taken`.
 
-    Raises `LabError` where that is too little.
+    Raise `LabError` where that is too little.
     """
     free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in taken)
     share = min(MOST_MIB, (free // machines - OVERHEAD_MIB) // _STEP_MIB * _STEP_MIB)

@@ -1,4 +1,5 @@
-"""What makes a machine of an image: name, address, machine id, host key, login user and package proxy. Pure.
+"""The identity that an image gets on a machine: name, address, machine id, host key, login user and package proxy.
+Pure.
 
 All nodes boot the image's disk, kernel and initrd. What is a node's own comes in a second initrd, which the kernel
 unpacks above the first: a script of initramfs-tools' that unpacks a tar archive into the mounted root, once.
@@ -110,7 +111,7 @@ class Identity:
 
 
 def initrd(identity: Identity) -> bytes:
-    """The second initrd of a machine, to be laid behind the image's. It holds the private host key."""
+    """Return the second initrd of a machine, to be appended to the image's. It holds the private host key."""
     return _cpio(
         {
             "lab": None,
@@ -180,7 +181,7 @@ def _tar(files: Mapping[str, tuple[int, str]], links: Mapping[str, str]) -> byte
 
 
 def _cpio(entries: Mapping[str, tuple[int, bytes] | None]) -> bytes:
-    """An archive as the kernel reads them ("newc"), of root's; None is a folder."""
+    """Return an archive in the kernel's format ("newc"), owned by root; None is a folder."""
     out = bytearray()
     for number, (name, entry) in enumerate([*entries.items(), ("TRAILER!!!", (0, b""))], start=1):
         mode, content = (0o040755, b"") if entry is None else (0o100000 | entry[0], entry[1])

@@ -1,4 +1,4 @@
-"""What the controllers of each make do, as rows of makes.yaml: how a row matches a controller, and what follows.
+"""The behaviour of each make's controllers, as rows of makes.yaml: how a row matches a controller, and the result.
 
 A row is chosen by what the controller says of itself, so it may be wrong of one firmware: what hpcforge does for it has
 to be right for a controller that does as the standard says, too.

@@ -1,4 +1,4 @@
-"""Read what a machine is from its Redfish service. Every list and text is bounded; what is odd is left out."""
+"""Read a machine from its Redfish service. Every list and text is bounded; odd values are left out."""
 
 from __future__ import annotations
 

@@ -205,12 +205,12 @@ class Redfish(RedfishService):
 
     @lazy_property
     def actions(self) -> frozenset[Action]:
-        """What is done for its make."""
+        """Return the actions for its make."""
         return actions(self.makes)
 
     @lazy_property
     def makes(self) -> tuple[Make, ...]:
-        """The rows of makes.yaml that match it; the manager is read only where one may depend on it."""
+        """Return the rows of makes.yaml that match it; the manager is read only where one may depend on it."""
         system, extensions = self.system().data, list(mapping(self.root, "Oem"))
         vendor = text(self.root, "Vendor") or (printable(extensions[0]) if len(extensions) == 1 else "")
         traits = Traits(vendor, text(self.root, "Product"), text(system, "Manufacturer"), text(system, "Model"))
@@ -254,7 +254,6 @@ class Redfish(RedfishService):
 
     @lazy_property
     def systems(self) -> Systems:
-        """The systems of this controller."""
         collection = link(mapping(self.root, "Systems"))
         paths = list(self.members(collection)) if collection else []
         if len(paths) < 2:

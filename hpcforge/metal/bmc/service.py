@@ -1,4 +1,4 @@
-"""Requests to a Redfish service (DMTF DSP0266): where its resources are, and what its refusals mean.
+"""Requests to a Redfish service (DMTF DSP0266): the paths of its resources, and the meaning of its refusals.
 
 Paths come from the service root and from links. Everything has a limit: members of a list, tries, and time.
 """
@@ -47,7 +47,7 @@ class RedfishService:
 
     @lazy_property
     def root(self) -> JsonObject:
-        """The service root; where none is given, the usual path of systems."""
+        """Return the service root; if the controller has none, the usual path of systems."""
         try:
             return self.read_root()
         except BmcError as error:
@@ -133,7 +133,7 @@ class RedfishService:
         self.unread[str(error).removeprefix(f"{self.access.address}: ")] = None
 
     def _path(self, path: str) -> str:
-        """A path of this service, as a controller names it: another machine, or other requests, are refused."""
+        """Return a path of this service, as a controller names it: another machine, or other requests, are refused."""
         if not path.startswith(f"{ROOT}/") or not path.isprintable():
             raise self._error("it names a resource outside its own service", "answer")
         return quote(path, safe=_AS_THEY_ARE)
@@ -275,12 +275,12 @@ def text(data: JsonObject, key: str, most: int = 64) -> str:
 
 
 def link(data: JsonObject) -> str:
-    """The path that a link names; "" for none."""
+    """Return the path that a link names; "" for none."""
     return text(data, "@odata.id", 500)
 
 
 def links(data: object) -> list[str]:
-    """The paths that a list of links names; a link alone is a list of one."""
+    """Return the paths that a list of links names; a link alone is a list of one."""
     return [
         path
         for member in (data if isinstance(data, list) else [data])
@@ -290,7 +290,7 @@ def links(data: object) -> list[str]:
 
 
 def number(data: JsonObject, key: str) -> float | None:
-    """A number from 0 to a million million that a controller says; None for anything else."""
+    """Return a number from 0 to a million million that a controller reports; None for anything else."""
     value = data.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -303,6 +303,6 @@ def before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObje
 
 
 def mapping(data: JsonObject, key: str) -> JsonObject:
-    """An object in another; {} for anything else."""
+    """Return an object in another; {} for anything else."""
     value = data.get(key)
     return value if isinstance(value, dict) else {}

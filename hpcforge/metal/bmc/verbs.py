@@ -1,4 +1,4 @@
-"""What people ask for, on one machine, until it is seen to be so."""
+"""Operators' actions on one machine, each until it is confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine that boots from the network gets, and which disk may be written. Pure.
+"""The answer to a machine that boots from the network, and the disks that may be written. Pure.
 
 A machine is installed only while a record here asks for it, and once: without a record, as after a loss of the server's
 state, it boots its own disk. A disk with data is written only where the record has that disk's serial number.
@@ -74,19 +74,19 @@ def renewed(new: Record, old: Record | None) -> Record:
 
 
 def boots(record: Record | None, now_s: float) -> Literal["disk", "install"]:
-    """What a machine of this record boots."""
+    """Return the boot source of a machine with this record."""
     if record is not None and record.state in ("wanted", "offered") and now_s < record.until_s:
         return "install"
     return "disk"
 
 
 def offered(record: Record, token_sha256: str) -> Record:
-    """The record after a token was offered; only the newest one counts."""
+    """Return the record after a token was offered; only the newest one counts."""
     return replace(record, state="offered", token_sha256=token_sha256)
 
 
 def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) -> Record | None:
-    """The record after a machine showed a token; None: it opens nothing, or no longer, or another image is served.
+    """Return the record after a machine showed a token; None: it is invalid or expired, or another image is served.
 
     A token that is shown a second time may have been read by another machine: the installation has failed.
     """
@@ -102,12 +102,12 @@ def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) 
 
 
 def failed(record: Record, why: str, console: Sequence[str] = ()) -> Record:
-    """The record of an installation that ended badly: its machine boots its disk until it is asked for again."""
+    """Return the record of a failed installation: its machine boots its disk until a new installation is requested."""
     return replace(record, state="failed", why=why, host_keys=(), console=tuple(console))
 
 
 def restarted(record: Record) -> Record | None:
-    """The record after its machine asks what to boot; None: it stays. One that was being installed was cut off."""
+    """Return the record after a request for a boot script; None: it stays. An unfinished installation has failed."""
     if record.state != "begun":
         return None
     return failed(record, "it started again before its installation ended: power was lost, or it was reset")
@@ -162,7 +162,7 @@ def _alike(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
 
 
 def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
-    """The named disks, filled up to `drives` with blank ones of one size where there are enough."""
+    """Return the named disks, filled up to `drives` with blank ones of one size where there are enough."""
     missing = drives - len(named)
     for size in sorted({disk.bytes for disk in named or blank}):
         alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)

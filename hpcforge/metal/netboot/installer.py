@@ -159,7 +159,7 @@ def _padded(part: bytes) -> bytes:
 
 
 def _with_libraries(program: Path) -> _Entries:
-    """A program, its libraries and its loader, and a script that starts it with them and no others."""
+    """Return a program, its libraries and its loader, and a script that starts it with them and no others."""
     entries: _Entries = {}
     loader = ""
     for library in _libraries(program):

@@ -84,7 +84,7 @@ _REFUSED = Reply(403, "refused\n")
 
 
 def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
-    """The script of the machine with this MAC address, if it asks from the address that is its own."""
+    """Return the script of the machine with this MAC address, if the request comes from its own address."""
     host = of.hosts.get(mac.lower())
     if host is None or host.address != source:
         _say_refused(of, f"{source} asked for the boot script of {mac[:17]!r}: refused")
@@ -114,7 +114,7 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
 
 
 def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
-    """What the machine with this token writes: its disks and its identity, or why nothing is written."""
+    """Return what the machine with this token writes, its disks and its identity, or why it writes nothing."""
     found = _of_token(of, token, source)
     if found is None:
         return _REFUSED
@@ -168,7 +168,7 @@ def broken(of: Boots, token: str, source: str, body: bytes) -> Reply:
 
 
 def _of_token(of: Boots, token: str, source: str) -> Record | None:
-    """The record whose token it is, if the request comes from its node's address."""
+    """Return the record with this token, if the request comes from its node's address."""
     digest = _sha256(token)
     address = {host.name: host.address for host in of.hosts.values()}
     for record in of.records.read().values():
@@ -211,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """A boot script."""
+        """Send a boot script."""
         parts = urlsplit(self.path)
         asked = parse_qs(parts.query, max_num_fields=8)
         if parts.path == _OWN_PATH:
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: what matters is said above."""
 
     def address_string(self) -> str:
-        """A Unix socket has no address."""
+        """Return a fixed name: a Unix socket has no address."""
         return ""
 
 

@@ -101,7 +101,7 @@ def server_of(frame: bytes, number: int) -> str | None:
 
 
 def _option(options: bytes, wanted: int) -> bytes | None:
-    """The value of an option of four bytes; None where it is not there."""
+    """Return the value of an option of four bytes; None where it is not there."""
     at = 0
     while at + 1 < len(options) and options[at] != 255:
         if options[at] == 0:
@@ -115,7 +115,7 @@ def _option(options: bytes, wanted: int) -> bytes | None:
 
 
 def _checksum(header: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Compute the Internet checksum (RFC 1071)."""
     total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -222,7 +222,7 @@ def unprivileged(leases: Path) -> list[str]:
 
 
 def interface_of(address: str) -> str:
-    """The interface of this machine that has an address. Raises `NetbootError`."""
+    """Return the interface of this machine that has an address. Raise `NetbootError`."""
     done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
     for link in json.loads(done.stdout):
         if any(found.get("local") == address for found in link.get("addr_info", [])):
@@ -231,7 +231,7 @@ def interface_of(address: str) -> str:
 
 
 def address_on(cidr: str) -> str:
-    """The address that this machine has on a network. Raises `NetbootError`."""
+    """Return the address that this machine has on a network. Raise `NetbootError`."""
     network = ipaddress.IPv4Network(cidr)
     done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
     links = json.loads(done.stdout)
@@ -246,7 +246,6 @@ def address_on(cidr: str) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

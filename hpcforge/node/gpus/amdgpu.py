@@ -106,7 +106,7 @@ class _Link(NamedTuple):
 
 
 def _link(device: Path) -> _Link:
-    """The link between card and slot. Bridges of AMD's (ATI) above a GPU are on the card, their links inside it."""
+    """Return the link between card and slot. AMD's (ATI) bridges above a GPU are on the card, their links inside it."""
     card = device.resolve()
     for _ in range(_MOST_BRIDGES):
         if _line(card.parent / "vendor") != _ATI:
@@ -126,7 +126,7 @@ def _link(device: Path) -> _Link:
 
 
 def _kfd(nodes: Path) -> dict[str, list[dict[str, int]]]:
-    """The properties of the KFD's nodes that are GPUs, by PCI address."""
+    """Return the properties of the KFD's nodes that are GPUs, by PCI address."""
     found: dict[str, list[dict[str, int]]] = {}
     folders = sorted(nodes.iterdir()) if nodes.is_dir() else []
     for folder in folders[:_MOST_NODES]:
@@ -139,7 +139,7 @@ def _kfd(nodes: Path) -> dict[str, list[dict[str, int]]]:
 
 
 def properties(text: str) -> dict[str, int]:
-    """The lines `name number` of a node of the KFD; any other line is left out."""
+    """Parse the lines `name number` of a node of the KFD; any other line is left out."""
     pairs = (line.split(" ") for line in text.split("\n"))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and _is_number(pair[1])}
 
@@ -155,7 +155,7 @@ def _generation(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str | None:
-    """A line that can be shown; None where there is none."""
+    """Return a line that can be shown; None where there is none."""
     text = _line(path)
     return text if _TEXT.fullmatch(text) else None
 

@@ -159,7 +159,7 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
 
 
 def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
-    """What was told, once all was, or until the time was up. `on_bus`: where NVIDIA's GPUs are on the PCI bus."""
+    """Return the driver's answers at their end, or when the time is up. `on_bus`: NVIDIA's GPUs on the PCI bus."""
     told, late = _heard(reading)
     ended = _reap(reading.pid, kill=late)
     os.close(reading.answers)
@@ -195,7 +195,7 @@ def _alone(tell: int) -> None:
 
 
 def _heard(reading: Reading) -> tuple[list[Any], bool]:
-    """The lines that came, and whether the time was up before the end."""
+    """Return the lines that came, and whether the time was up before the end."""
     data, late = bytearray(), False
     while len(data) <= _ANSWER_LIMIT:
         left_s = max(0.0, reading.until_s - time.monotonic())
@@ -214,7 +214,7 @@ def _heard(reading: Reading) -> tuple[list[Any], bool]:
 
 
 def _reap(pid: int, kill: bool) -> int | None:
-    """The exit status, negative for a signal; None for a process that hangs where no signal reaches it."""
+    """Return the exit status, negative for a signal; None for a process that hangs where no signal reaches it."""
     if kill:
         os.kill(pid, signal.SIGKILL)
     until_s = time.monotonic() + _REAP_S
@@ -254,7 +254,7 @@ class _Library:
             raise _NvmlError(0, f"{LIBRARY} cannot be loaded: {error}") from None
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Raises _NvmlError for an answer that is not success."""
+        """Call a function of the library. Raise _NvmlError for an answer that is not success."""
         try:
             entry = getattr(self.so, function)
         except AttributeError:
@@ -264,7 +264,7 @@ class _Library:
             raise _NvmlError(code)
 
     def start(self) -> tuple[str | None, int]:
-        """The driver's version, and how many GPUs there are; they are set up only when they are asked for."""
+        """Return the driver's version, and the number of GPUs; they are set up only when they are queried."""
         self.call("nvmlInit_v2")
         count = _UINT()
         self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
@@ -399,7 +399,7 @@ class _Library:
         return {"state": state, "status": _at_most(info.status, 999), "health": health}
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
-        """The instances, as their names end (`1g.10gb`); None where MIG is off."""
+        """Return the instances by the ends of their names (`1g.10gb`); None where MIG is off."""
         if not self._two(handle, "nvmlDeviceGetMigMode")[0]:
             return None
         most = self._number(handle, "nvmlDeviceGetMaxMigDeviceCount", (), _UINT, _MOST_GPUS)

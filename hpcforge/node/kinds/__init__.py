@@ -1,4 +1,4 @@
-"""What is done with each kind of resource on a node: one module a kind, by the names of the table."""
+"""The handlers of each kind of resource on a node: one module a kind, by the names of the table."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ class Handler(Protocol):
         """Return the observed state if it differs: its name, `exists`, and more. Changes nothing."""
 
     def obstacle(self, wanted: Any, known: Known) -> Optional[str]:
-        """What stands in the way of putting it, and what to do about that; `known`: what the receipt has of it."""
+        """Return the obstacle to putting it, and the remedy; `known`: the receipt's entry of it."""
 
     def put(self, wanted: Any) -> Optional[str]:
         """Make it so; what was changed, or None. Raises NodeError; LaterError for what has to wait."""
 
     def own(self, name: str, change: Optional[Any], made: set[str]) -> Known:
-        """What the receipt is to have of it, above all what was there before us; None: it is not ours.
+        """Return its entry for the receipt, above all the state before hpcforge's; None: it is not hpcforge's own.
 
-        Before it is put (`change`), or where it is as wanted already (None). `made`: directories that were made for
-        what is ours; it learns of more. Of an object, `made` are those for this one, and `digest` is kept by us.
+        It is called before the resource is put (`change`), or if it is as desired already (None). `made`: directories
+        made for hpcforge's resources, to which this call adds. For an object, `made` are its own, and hpcforge keeps
+        `digest`.
         """
 
     def restore(self, name: str, known: Known, report: EventReporter) -> Optional[str]:
         """Make it what it was before us; what was done, or None where it is so already."""
 
     def room(self, wanted: Any) -> Sequence[SpaceNeed]:
-        """What putting it takes on the node's disks."""
+        """Return the disk space that putting it needs."""
 
 
 @runtime_checkable
@@ -60,11 +61,11 @@ class KeepsOnRemoval(Protocol):
         """Whether it is there."""
 
     def stays(self, name: str, known: Known) -> Optional[KeptItem]:
-        """What stays of it."""
+        """Return the part of it that stays."""
 
 
 def handler(kind: str) -> Handler:
-    """The module of a kind; imported when it is asked for, since each is compiled on the node every time."""
+    """Return the module of a kind; imported on request, since the node compiles each one every time."""
     return cast(Handler, importlib.import_module(f"hpcforge.node.kinds.{kind}"))
 
 
@@ -79,6 +80,6 @@ def resource(kind: str, plain: Mapping[str, Any]) -> Any:
 
 
 def made(known: Known) -> list[str]:
-    """The directories that were made for a resource."""
+    """Return the directories that were made for a resource."""
     found = known.get("made", []) if isinstance(known, dict) else known if isinstance(known, list) else []
     return list(found)

@@ -37,7 +37,7 @@ _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 
 
 def compare(wanted: Account) -> Json | None:
-    """What there is of an account, when it is not what is wanted."""
+    """Return the present state of an account, if it is not as desired."""
     user, gid = _user(wanted.name), unix.gid(wanted.name)
     if user is None:
         nothing = dict.fromkeys(("uid", "home", "shell", "expires"))
@@ -177,7 +177,7 @@ def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
 
 
 def _remedy(wanted: Account, user: pwd.struct_passwd, gid: int | None) -> str:
-    """The number that fits an account as it is, else how to give it the blueprint's."""
+    """Return the number that fits an account as it is, else how to give it the blueprint's."""
     by_hand = "renumber it by hand"
     if not _LEAST <= user.pw_uid <= _MOST:
         return f"{by_hand}: a blueprint has {_LEAST} to {_MOST}"
@@ -217,7 +217,7 @@ def stays(name: str, known: bool) -> tuple[str, str, str] | None:
 
 
 def room(wanted: Account) -> list[SpaceNeed]:
-    """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
+    """Return the space for a home from /etc/skel, and for /etc/passwd, group and shadow with their copies."""
     home = [SpaceNeed(wanted.home, unix.EDIT_BYTES, 8)] if wanted.make_home else []  # what is elsewhere is not touched
     return [*home, SpaceNeed("/etc", unix.EDIT_BYTES, 4)]
 
@@ -235,7 +235,7 @@ def _locked(name: str) -> bool:
 
 
 def _expires(name: str) -> str:
-    """The day of an account, counted from 1970, as /etc/shadow has it; empty: it never expires, or is not there."""
+    """Return the expiry day of an account, since 1970, as in /etc/shadow; empty: it never expires, or is missing."""
     try:
         lines = _SHADOW.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -245,12 +245,12 @@ def _expires(name: str) -> str:
 
 
 def _day(date: str) -> str:
-    """A date (year-month-day, or empty) as /etc/shadow has it."""
+    """Return a date (year-month-day, or empty) as /etc/shadow has it."""
     return str((datetime.date.fromisoformat(date) - _EPOCH).days) if date else ""
 
 
 def _date(day: str) -> str | None:
-    """What /etc/shadow has, for people; as it is where it is no day that a calendar has."""
+    """Return a day of /etc/shadow as a date; unchanged where it is not in the calendar."""
     try:
         return (_EPOCH + datetime.timedelta(days=int(day))).isoformat() if day else None
     except (ValueError, OverflowError):
@@ -272,7 +272,7 @@ def _name_of_user(uid: int) -> str | None:
 
 
 def _free_number(number: int) -> str:
-    """The next number that is neither a user's nor a group's here, for a message."""
+    """Return the next number that neither a user nor a group has here, for a message."""
     for free in range(number + 1, min(number + 100, _MOST + 1)):
         if _name_of_user(free) is None and _name_of_group(free) is None:
             return f" ({free} is free here)"

@@ -57,7 +57,7 @@ Settings = dict[str, str]
 
 
 def compare(wanted: Association) -> Json | None:
-    """What of it differs in the database."""
+    """Return the differences in the database."""
     said: Json = {"name": wanted.name, "exists": False, "found": None, "wanted": None, "unknown": None}
     if not _set_up():
         return said
@@ -75,7 +75,7 @@ def compare(wanted: Association) -> Json | None:
 
 
 def obstacle(wanted: Association, known: Json | None) -> str | None:  # noqa: ARG001
-    """What sacctmgr would not take."""
+    """Return the reason for which sacctmgr would refuse it."""
     entity = _entity(wanted.name)
     if entity is None:
         return f"{wanted.name!r} must be `qos NAME`, `account NAME` or `user NAME account=NAME`"
@@ -141,12 +141,12 @@ def is_there(name: str) -> bool:
 
 
 def stays(name: str, known: Json) -> KeptItem | None:
-    """What was there before us."""
+    """Return the earlier settings."""
     return ("association", name, _BEFORE) if known["before"] else None
 
 
 def room(wanted: Association) -> list[SpaceNeed]:  # noqa: ARG001
-    """Some lines of a database that may be elsewhere."""
+    """Return the space for some lines of a database that may be elsewhere."""
     return []
 
 
@@ -170,7 +170,7 @@ def _set_up() -> bool:
 
 
 def _awaited() -> Mapping[str, Settings]:
-    """What there is, once the database answers for this cluster."""
+    """Return the present settings, once the database answers for this cluster."""
     until = time.monotonic() + _REGISTERS_S
     while True:
         try:
@@ -205,7 +205,7 @@ def _database() -> Mapping[str, Settings]:
 
 
 def _shown(what: list[str], columns: tuple[str, ...]) -> list[Settings]:
-    """What sacctmgr shows, a mapping of columns a line; a line of another number of cells is nobody's we know."""
+    """Return the output of sacctmgr, a mapping of columns for each line; skip a line with another number of cells."""
     output = _sacctmgr("show", *what, f"format={','.join(columns)}")
     cells = (line.split("|") for line in output.splitlines())
     return [dict(zip(columns, each)) for each in cells if len(each) == len(columns)]
@@ -221,7 +221,7 @@ def _sacctmgr(*words: str) -> str:
 
 
 def _entity(name: str) -> str | None:
-    """What a name is of; None for what is none."""
+    """Return the entity that a name belongs to; None for any other name."""
     entity, *rest = name.split()
     if entity not in _SETTINGS or not rest or not all(map(_WORD.fullmatch, rest)):
         return None
@@ -230,7 +230,7 @@ def _entity(name: str) -> str | None:
 
 
 def _changes(wanted: Association, there: Settings) -> Settings:
-    """The settings that differ, as sacctmgr is to be told."""
+    """Return the settings that differ, in sacctmgr's form."""
     said = dict(word.partition("=")[::2] for word in wanted.settings.split())
     usual = _SETTINGS[wanted.name.split()[0]]
     changes = {}
@@ -247,7 +247,7 @@ def _changes(wanted: Association, there: Settings) -> Settings:
 
 
 def _plain(key: str, value: str) -> object:
-    """A value as it is compared: in what order and unit it is spelled does not count."""
+    """Return a value for comparison: order and unit do not count."""
     if key in _TRES:
         return _tres(value)
     if key in _LISTS:
@@ -262,7 +262,7 @@ def _tres(value: str) -> dict[str, float | str]:
 
 
 def _amount(text: str) -> float | str:
-    """A number, memory in MiB."""
+    """Return a number, memory in MiB."""
     factor = _MIB.get(text[-1:].upper())
     try:
         return float(text[:-1]) * factor if factor else float(text)
@@ -286,7 +286,7 @@ def _by_place(words: list[str], changes: Settings) -> Iterator[tuple[list[str], 
 
 
 def _named(words: list[str]) -> list[str]:
-    """The words of a name, so that none is read as a word of sacctmgr's own."""
+    """Return the words of a name, so that none is read as a word of sacctmgr's own."""
     return [words[0], f"name={words[1]}", *words[2:]]
 
 

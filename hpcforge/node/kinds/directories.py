@@ -21,12 +21,12 @@ put = files.put_directory
 
 
 def obstacle(wanted: Directory, known: list[str] | None) -> str | None:  # noqa: ARG001
-    """What is there and is no directory."""
+    """Return the obstacle at its path: anything but a directory."""
     return files.obstacle(wanted.path, "directory")
 
 
 def own(name: str, change: Directory | None, made: set[str]) -> list[str]:  # noqa: ARG001
-    """The directories that are missing, or that we made."""
+    """Return the directories that are missing, or that hpcforge made."""
     if os.path.lexists(name):
         return [name, *files.parents(name, made)] if name in made else []
     found = [name, *files.parents(name, made)]

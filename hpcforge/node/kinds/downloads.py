@@ -28,7 +28,7 @@ _NOBODY: Json = {"mode": None, "owner": None, "group": None}
 
 
 def compare(wanted: Download) -> Json | None:
-    """What is at its path, with the digest of all of it."""
+    """Return the entry at its path, with the digest of the whole file."""
     path = wanted.path
     try:
         entry = files.look(path, whole=True)
@@ -43,7 +43,7 @@ def compare(wanted: Download) -> Json | None:
 
 
 def obstacle(wanted: Download, known: Json | None) -> str | None:
-    """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
+    """Return the obstacle: not a file, or too large to be kept before it is replaced for the first time."""
     path = wanted.path
     return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 
@@ -64,7 +64,7 @@ def put(wanted: Download) -> str | None:
 
 
 def own(name: str, change: Download | None, made: set[str]) -> Json | None:
-    """What was there before, its content safely kept."""
+    """Return the earlier entry, its content safely kept."""
     parents = files.parents(name, made)
     made |= set(parents)
     try:
@@ -80,7 +80,7 @@ def own(name: str, change: Download | None, made: set[str]) -> Json | None:
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
-    """What was there before us; where that is not known, nothing, if it is still what we last put there."""
+    """Restore the earlier entry; if it is not known, remove the file if it is still as hpcforge last put it."""
     try:
         if known["before"] != UNKNOWN:
             return backups.restore(name, known["before"])
@@ -132,7 +132,7 @@ def _fetch(wanted: Download, fd: int) -> None:
 
 
 def _copy(url: str, answer: http.client.HTTPResponse, fd: int, size: int | None) -> str:
-    """The SHA-256 of what came."""
+    """Copy the answer and return its SHA-256."""
     limit = _LIMIT_BYTES if size is None else size
     said = answer.length  # None: the server does not say
     if said is not None and said > limit:

@@ -40,7 +40,7 @@ def compare(wanted: File) -> Json | None:
 
 
 def obstacle(wanted: File, known: Json | None) -> str | None:
-    """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
+    """Return the obstacle: not a file, or too large to be kept before it is replaced for the first time."""
     path = wanted.path
     return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 
@@ -56,7 +56,7 @@ def put(wanted: FileWithContent) -> str | None:
 
 
 def own(name: str, change: File | None, made: set[str]) -> Json | None:
-    """What was there before, its content safely kept."""
+    """Return the earlier entry, its content safely kept."""
     parents = files.parents(name, made)
     made |= set(parents)
     try:
@@ -72,7 +72,7 @@ def own(name: str, change: File | None, made: set[str]) -> Json | None:
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
-    """The old content put back, or the new file deleted."""
+    """Restore the old content, or delete the new file."""
     try:
         found = files.look(name)
     except paths.UnsafeError as error:

@@ -20,7 +20,7 @@ def compare(wanted: Hold) -> Json | None:
 
 
 def obstacle(wanted: Hold, known: bool | None) -> str | None:  # noqa: ARG001
-    """A name that is none. The package may come with the same request."""
+    """Return the obstacle: an invalid name. The package may come with the same request."""
     try:
         package_manager.of_node().missing([wanted.name])
     except NodeError as error:
@@ -54,5 +54,5 @@ def restore(name: str, known: bool, report: EventReporter) -> str | None:  # noq
 
 
 def room(wanted: Hold) -> list[SpaceNeed]:  # noqa: ARG001
-    """What the package manager writes to hold one."""
+    """Return the space that the package manager needs to hold one."""
     return list(package_manager.of_node().hold_needs)

@@ -39,7 +39,7 @@ def compare(wanted: KernelArguments) -> Json | None:
 
 
 def obstacle(wanted: KernelArguments, known: Known) -> str | None:  # noqa: ARG001
-    """What cannot be a word or a name, or a node that does not start by GRUB."""
+    """Return the obstacle: an invalid word or name, or a node that does not start by GRUB."""
     odd = [word for word in wanted.words.split() if not _WORD.fullmatch(word)]
     if not _NAME.fullmatch(wanted.name):
         return f"{wanted.name!r} cannot be the name of kernel arguments: small letters, digits, _ and -"
@@ -69,12 +69,12 @@ def put(wanted: KernelArguments) -> str | None:
 
 
 def own(name: str, change: KernelArguments | None, made: set[str]) -> Json | None:  # noqa: ARG001
-    """What was in its file's place."""
+    """Return the earlier entry in its file's place."""
     return written_files.own(_path(name), change)
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
-    """What was in its file's place before us, and grub.cfg made of that."""
+    """Restore the earlier entry in its file's place, and make grub.cfg again."""
     did, before = written_files.restore(_path(name), known), files.read_text(CONFIG)
     if not _by_grub():
         return did
@@ -83,12 +83,12 @@ def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noq
 
 
 def is_there(name: str) -> bool:  # noqa: ARG001
-    """The kernel that runs was started before."""
+    """Return True: the running kernel was started before."""
     return True
 
 
 def stays(name: str, known: Known) -> KeptItem | None:  # noqa: ARG001
-    """The words, as long as this kernel runs."""
+    """Return the words, as long as this kernel runs."""
     return ("kernel arguments", name, "the kernel that runs was started with them: restart the node")
 
 
@@ -102,13 +102,13 @@ def _by_grub() -> bool:
 
 
 def _lacks(wanted: KernelArguments) -> list[str]:
-    """The words that the next start would be without."""
+    """Return the words that the next start would lack."""
     given = _first_entry() if _by_grub() else (files.read_text(RUNNING) or "").split()
     return [word for word in wanted.words.split() if word not in given]
 
 
 def _first_entry() -> list[str]:
-    """The words of the line of grub.cfg that names the first kernel: it starts unless something else is chosen."""
+    """Return the words of grub.cfg's line for the first kernel: it starts unless another one is chosen."""
     lines = (line.split() for line in (files.read_text(CONFIG) or "").splitlines())
     return next((words for words in lines if words and words[0] in _LINUX), [])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compare(wanted: Link) -> Json | None:
-    """What is there, and where it leads."""
+    """Return the present entry, and the target of a link."""
     path = wanted.path
     try:
         entry = files.look(path, limit=0)
@@ -31,7 +31,7 @@ def compare(wanted: Link) -> Json | None:
 
 
 def obstacle(wanted: Link, known: Json | None) -> str | None:
-    """A directory, a device, or a file that is too large to be kept."""
+    """Return the obstacle: a directory, a device, or a file that is too large to be kept."""
     path = wanted.path
     try:
         paths.split(path)
@@ -55,7 +55,7 @@ def put(wanted: Link) -> str | None:
 
 
 def own(name: str, change: Link | None, made: set[str]) -> Json | None:
-    """What was there before, a file's content safely kept."""
+    """Return the earlier entry, a file's content safely kept."""
     parents = files.parents(name, made)
     if change is None:
         return {"before": UNKNOWN, "made": []} if Path(name).is_symlink() else None
@@ -67,7 +67,7 @@ def own(name: str, change: Link | None, made: set[str]) -> Json | None:
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
-    """What was there before us; where that is not known, nothing in place of the link."""
+    """Restore the earlier entry; if it is not known, only remove the link."""
     before = None if known["before"] == UNKNOWN else known["before"]
     try:
         entry = files.look(name, limit=0)

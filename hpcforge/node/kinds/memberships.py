@@ -1,4 +1,4 @@
-"""Who is in which Unix group. The receipt has whether we put the account there."""
+"""Members of Unix groups. The receipt has whether hpcforge put the account there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compare(wanted: Membership) -> Json | None:
 
 
 def obstacle(wanted: Membership, known: bool | None) -> str | None:  # noqa: ARG001
-    """A name that is none. Account and group may be yet to come, with packages."""
+    """Return the obstacle: an invalid name. Account and group may come later, with packages."""
     return None if _NAME.fullmatch(wanted.name) else f"{wanted.name!r} is not of the form ACCOUNT:GROUP"
 
 

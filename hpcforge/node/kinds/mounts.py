@@ -71,7 +71,7 @@ def _left_over(path: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def _was(path: str) -> Json:
-    """What was to be mounted until now, by our unit; nothing where there is none, or somebody has spoiled it."""
+    """Return the mount that hpcforge's unit has had until now; nothing without a unit, or with a damaged one."""
     text = files.read_text(f"{unit_files.FOLDER}/{_unit(path)}") or ""
     lines = dict(line.partition("=")[::2] for line in text.splitlines())
     said = {word: lines.get(word.title(), "") for word in ("what", "type", "options")}
@@ -118,7 +118,7 @@ def _mount(unit: str, verb: str) -> None:
 
 
 def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG001
-    """The directories that are missing."""
+    """Return the directories that are missing."""
     found = [] if os.path.lexists(name) else [name, *files.parents(name, made)]
     made |= set(found)
     return {"before": None, "made": found}
@@ -152,7 +152,7 @@ def _service(path: str) -> str:
 
 
 def _first(wanted: Mount) -> str:
-    """The unit that is enabled: it begins the rest."""
+    """Return the unit that is enabled: it starts the others."""
     return _timer(wanted.path) if wanted.retry_s else _unit(wanted.path)
 
 

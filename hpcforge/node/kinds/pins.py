@@ -23,7 +23,7 @@ def compare(wanted: Pin) -> Json | None:
 
 
 def obstacle(wanted: Pin, known: Json | None) -> str | None:  # noqa: ARG001
-    """A name that the package manager would pass over, or what is no pin."""
+    """Return the obstacle: a name that the package manager would ignore, or an invalid pin."""
     form = _form()
     return form.error(wanted) or written_files.obstacle(form.path(wanted.name))
 
@@ -35,12 +35,12 @@ def put(wanted: Pin) -> str | None:
 
 
 def own(name: str, change: Pin | None, made: set[str]) -> Json | None:  # noqa: ARG001
-    """What was in its place."""
+    """Return the earlier entry in its place."""
     return written_files.own(_form().path(name), change)
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
-    """What was in its place before us."""
+    """Restore the earlier entry in its place."""
     return written_files.restore(_form().path(name), known)
 
 

@@ -36,7 +36,7 @@ There = Mapping[str, str]
 
 
 def compare(wanted: Reservation) -> Json | None:
-    """What of it differs in Slurm."""
+    """Return the differences in Slurm."""
     said: Json = {"name": wanted.name, "exists": False, "found": None, "wanted": None, "unknown": None}
     if _is_over(wanted):
         return None
@@ -55,7 +55,7 @@ def compare(wanted: Reservation) -> Json | None:
 
 
 def obstacle(wanted: Reservation, known: Json | None) -> str | None:  # noqa: ARG001
-    """What scontrol would not take, or take for something else."""
+    """Return the reason for which scontrol would refuse or misread it."""
     if not _NAME.fullmatch(wanted.name):
         return f"{wanted.name!r} is not a valid reservation name"
     if not _NODES.fullmatch(wanted.nodes):
@@ -126,12 +126,12 @@ def is_there(name: str) -> bool:
 
 
 def stays(name: str, known: Json) -> KeptItem | None:
-    """What was there before us."""
+    """Return the earlier reservation."""
     return ("reservation", name, _BEFORE) if known["before"] else None
 
 
 def room(wanted: Reservation) -> list[SpaceNeed]:  # noqa: ARG001
-    """A line of Slurm's state."""
+    """Return the space for a line of Slurm's state."""
     return []
 
 
@@ -141,7 +141,7 @@ def _set_up() -> bool:
 
 
 def _awaited() -> Mapping[str, There]:
-    """What there is, once the controller answers."""
+    """Return the present reservations, once the controller answers."""
     until = time.monotonic() + _ANSWERS_S
     while True:
         try:
@@ -161,7 +161,7 @@ def _reservations() -> Mapping[str, There]:
 
 
 def _changes(wanted: Reservation, there: There) -> dict[str, tuple[str, str]]:
-    """What differs, by the word that scontrol has for it: what there is, and what is wanted."""
+    """Return the differences, by scontrol's word: the present and the desired value."""
     begins_s, ends_s = _span(wanted)
     changes = {}
     began_s, now_s = _seconds(there.get("StartTime", "")), time.time()
@@ -181,7 +181,7 @@ def _changes(wanted: Reservation, there: There) -> dict[str, tuple[str, str]]:
 
 
 def _told(changes: Mapping[str, tuple[str, str]]) -> Iterator[list[str]]:
-    """The changes as scontrol is to be told: it takes each word once, and adds flags or takes them away."""
+    """Yield the changes in scontrol's form: it takes each word once, and adds or removes flags."""
     first, then = [], []
     for key, (old, new) in changes.items():
         if key == "Flags":
@@ -194,7 +194,7 @@ def _told(changes: Mapping[str, tuple[str, str]]) -> Iterator[list[str]]:
 
 
 def _said(changes: Mapping[str, tuple[str, str]], which: int) -> str:
-    """The old values of what differs, or the new ones."""
+    """Return the old values of the differences, or the new ones."""
     return " ".join(f"{key.lower()}={both[which]}" for key, both in changes.items())
 
 
@@ -209,7 +209,7 @@ def _span(wanted: Reservation) -> tuple[float, float]:
 
 
 def _seconds(text: str) -> float:
-    """A time by this node's clock, which is Slurm's, too."""
+    """Return a time by this node's clock, which is Slurm's, too."""
     try:
         return time.mktime(time.strptime(text, _TIME))
     except ValueError as error:
@@ -226,7 +226,7 @@ def _list(text: str) -> list[str]:
 
 @lru_cache(maxsize=None)
 def _names(hostlist: str) -> frozenset[str]:
-    """The nodes of a hostlist, by Slurm's own reading of it."""
+    """Return the nodes of a hostlist, by Slurm's own reading of it."""
     return frozenset(_scontrol("show", "hostnames", hostlist).split()) if _list(hostlist) else frozenset()
 
 

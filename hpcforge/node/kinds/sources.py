@@ -1,4 +1,4 @@
-"""Where packages come from: a file of the package manager, with the key that signs in it.
+"""Package sources: a file of the package manager, with the key that signs in it.
 
 The receipt has `{"before": what was at its path}`, see `hpcforge.node.backups`. On a node whose package manager has no
 such files a source is refused.
@@ -23,7 +23,7 @@ def compare(wanted: PackageSource) -> Json | None:
 
 
 def obstacle(wanted: PackageSource, known: Json | None) -> str | None:  # noqa: ARG001
-    """A name that the package manager would pass over, or a key that is none."""
+    """Return the obstacle: a name that the package manager would ignore, or an invalid key."""
     form = _form()
     return form.error(wanted) or written_files.obstacle(form.path(wanted.name))
 
@@ -35,12 +35,12 @@ def put(wanted: PackageSource) -> str | None:
 
 
 def own(name: str, change: PackageSource | None, made: set[str]) -> Json | None:  # noqa: ARG001
-    """What was in its place."""
+    """Return the earlier entry in its place."""
     return written_files.own(_form().path(name), change)
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
-    """What was in its place before us."""
+    """Restore the earlier entry in its place."""
     return written_files.restore(_form().path(name), known)
 
 

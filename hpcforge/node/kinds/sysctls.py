@@ -32,7 +32,7 @@ def compare(wanted: Sysctl) -> Json | None:
 
 
 def obstacle(wanted: Sysctl, known: Json | None) -> str | None:  # noqa: ARG001
-    """A name that is none. Whether the kernel has it may depend on packages that are yet to come."""
+    """Return the obstacle: an invalid name. Whether the kernel has it may depend on packages that come later."""
     if _NAME.fullmatch(wanted.name):
         return None
     return f"{wanted.name!r} is not the name of a kernel parameter, such as net.ipv4.ip_forward"
@@ -51,12 +51,12 @@ def put(wanted: Sysctl) -> str | None:
 
 
 def own(name: str, change: Sysctl | None, made: set[str]) -> Json:  # noqa: ARG001
-    """The value until now; where it is as wanted already, nobody knows any more."""
+    """Return the earlier value; it is unknown if the present one is as desired already."""
     return {"before": _live(name) if change else None}
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
-    """The value that was there before, unless somebody has set another since; and nothing in our file."""
+    """Restore the earlier value, unless another program has set one since; and empty hpcforge's file."""
     text = files.read_text(_path(name))
     before, live = known["before"], _live(name)
     gone = backups.restore(_path(name), None)

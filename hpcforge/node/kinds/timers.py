@@ -26,7 +26,7 @@ def compare(wanted: Timer) -> Json | None:
 
 
 def obstacle(wanted: Timer, known: Known) -> str | None:  # noqa: ARG001
-    """What systemd would not take, or a unit of somebody else's."""
+    """Return the reason for which systemd would refuse it, or a unit that is not hpcforge's."""
     name, command = wanted.name, wanted.command
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a timer: letters, digits, and _ . -"

@@ -67,7 +67,7 @@ def compare(wanted: Volume) -> Json | None:
 
 
 def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
-    """A drive that is lost, or too few on which nothing is found: with each of the others, and what to type."""
+    """Report a lost drive, or too few empty ones: with the reason against each other drive, and the command to type."""
     if not _NAME.fullmatch(wanted.name) or wanted.drives < 1:
         return f"volume {wanted.name!r}: letters, digits, _ and - are its name, and it has drives"
     if wanted.raid not in ARRAYS or 1 < wanted.drives < ARRAYS[wanted.raid]:
@@ -153,7 +153,7 @@ def _drive(name: str) -> NvmeDrive:
 
 
 def _said(device: str, of: str) -> str:
-    """What the kernel says of a block device; "": nothing."""
+    """Return the kernel's value for a block device; "" without one."""
     try:
         return (SYSTEM / device / of).read_text(errors="replace").strip()
     except OSError:
@@ -161,18 +161,18 @@ def _said(device: str, of: str) -> str:
 
 
 def _device(wanted: Volume) -> str | None:
-    """What the kernel calls the device that has the file system; None: there is none."""
+    """Return the kernel's name of the device that has the file system; None: there is none."""
     link = DEVICES / "disk" / "by-uuid" / wanted.uuid
     return link.resolve().name if link.exists() else None
 
 
 def _array(wanted: Volume) -> str:
-    """The identifier of its array."""
+    """Return the identifier of its array."""
     return str(uuid.uuid5(uuid.UUID(wanted.uuid), "array"))
 
 
 def _members(wanted: Volume) -> list[NvmeDrive]:
-    """The drives that are part of its array."""
+    """Return the drives that are part of its array."""
     if wanted.drives == 1:
         return []
     array = _array(wanted)
@@ -188,14 +188,14 @@ def _is_member(drive: str, array: str) -> bool:
 
 
 def _signatures(device: str) -> list[Json]:
-    """What libblkid finds on a device: file systems, members of arrays, partition tables and many more."""
+    """Return libblkid's signatures of a device: file systems, members of arrays, partition tables and more."""
     said = commands.succeed(["wipefs", "--no-act", "--json", "--", str(DEVICES / device)], _LOOK_S)
     found: list[Json] = json.loads(said)["signatures"] if said.strip() else []
     return found
 
 
 def _blank(wanted: Volume) -> tuple[list[NvmeDrive], list[str]]:
-    """The drives of the size on which nothing is found, and why each of the others is not taken."""
+    """Return the empty drives of the size, and the reason against each of the others."""
     blank, others = [], []
     for drive in _drives():
         why = _why_not(drive, wanted)
@@ -207,7 +207,7 @@ def _blank(wanted: Volume) -> tuple[list[NvmeDrive], list[str]]:
 
 
 def _why_not(drive: NvmeDrive, wanted: Volume) -> str | None:
-    """What is against taking a drive."""
+    """Return the reason against using a drive."""
     mb = wanted.drive_mb
     if mb and abs(drive.size / 1e6 - mb) > _TOLERANCE * mb:
         return f"has {drive.size / 1e9:.1f} GB, and not {mb / 1e3:g}"
@@ -234,12 +234,12 @@ def _why_not(drive: NvmeDrive, wanted: Volume) -> str | None:
 
 
 def _holders(device: str) -> list[str]:
-    """The arrays and the like that a drive is part of."""
+    """Return the arrays and other devices that contain a drive."""
     return sorted(holder.name for holder in (SYSTEM / device / "holders").iterdir())
 
 
 def _made_of(device: str) -> list[NvmeDrive]:
-    """The drives below a device that are there."""
+    """Return the present drives below a device."""
     below = SYSTEM / device / "slaves"
     names = [member.name for member in below.iterdir()] if below.exists() else []
     return sorted(
@@ -248,7 +248,7 @@ def _made_of(device: str) -> list[NvmeDrive]:
 
 
 def _recorded(wanted: Volume) -> list[NvmeDrive]:
-    """The drives of which it was made."""
+    """Return the drives of which it was made."""
     try:
         return [NvmeDrive(**record) for record in json.loads((RECORDS / wanted.name).read_text())]
     except (OSError, ValueError, TypeError):  # gone or damaged: it only names what is lost
@@ -291,7 +291,7 @@ def _is_broken(device: str | None) -> bool:
 
 
 def _made(wanted: Volume) -> tuple[str, str]:
-    """The device of its file system, and what was done to have it."""
+    """Return the device of its file system, and the actions that made it."""
     own, begun = _members(wanted), RECORDS / f"{wanted.name}.begun"
     blank = [] if own else _blank(wanted)[0]
     name = (own or blank)[0].name
@@ -326,7 +326,7 @@ def _made(wanted: Volume) -> tuple[str, str]:
 
 
 def _new_array(wanted: Volume, drives: list[NvmeDrive]) -> str:
-    """An array of drives on which nothing was found. mdadm looks, too, and asks where it finds something: a no."""
+    """Make an array of empty drives. mdadm checks them, too, and asks if one is not empty: the answer is no."""
     name = f"hpcforge-{wanted.name}"
     array = f"/dev/md/{name}"
     words = ["mdadm", "--create", array, f"--level={wanted.raid}", f"--raid-devices={wanted.drives}", "--metadata=1.2"]
@@ -337,7 +337,7 @@ def _new_array(wanted: Volume, drives: list[NvmeDrive]) -> str:
 
 
 def _assembled(wanted: Volume, drives: list[NvmeDrive]) -> str:
-    """The array of drives that are its own, which udev has put together, or else mdadm does now."""
+    """Return the array of its own drives, assembled by udev, or else by mdadm now."""
     holders = _holders(drives[0].name)
     if holders:
         return holders[0]
@@ -383,7 +383,7 @@ def _mode(mount: str) -> int:
 
 
 def _limits(mount: str) -> dict[int, int]:
-    """What users may have, KiB by number; of 0 it is what they have of whom nothing is said."""
+    """Return users' limits, KiB by number; number 0 has the limit of users without their own."""
     said = commands.succeed(["xfs_quota", "-x", "-c", "report -u -n -N -b", mount], _LOOK_S)
     return {int(number): int(hard) for number, hard in _QUOTA.findall(said)}
 

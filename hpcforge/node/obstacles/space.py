@@ -1,4 +1,4 @@
-"""File systems that have no room for what is written, or are read-only.
+"""File systems that have no room for the changes, or are read-only.
 
 The judgement is that of `hpcforge.node.disk_space`, which refuses the same when a change begins. Here the sizes of new
 files are not known yet: each counts as large as the old one.

@@ -1,4 +1,4 @@
-"""What roles call artifacts: files from outside that the depot serves, and what nodes get of them."""
+"""Artifacts of roles: files from outside that the depot serves, and the downloads of nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DepotContents:
 
 
 def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, Iterable[Artifact]]]) -> DepotContents:
-    """What the depot has to serve for these roles.
+    """Return the contents of the depot for these roles.
 
     Raises:
         NoDepotError: the blueprint has no node for it.
@@ -62,7 +62,7 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
 
 
 def service_of(depot: Role) -> str:
-    """The service that serves artifacts."""
+    """Return the service that serves artifacts."""
     return next(name for name, offer in depot.spec.services.items() if offer.serves_artifacts)
 
 
@@ -82,7 +82,7 @@ def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
 
 
 def download(spec: ArtifactSpec, render: Callable[[Template], str], address: str | None) -> Download:
-    """What a node gets of it. Raises ValueError for what cannot be one."""
+    """Return a node's download of it. Raise ValueError for an invalid one."""
     file, mode = artifact(spec, render), render(spec.mode)
     if not _MODE.fullmatch(mode):
         raise ValueError(f"mode {mode!r} is not octal")

@@ -1,4 +1,4 @@
-"""What roles contribute to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
+"""Contributions to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
 
 A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
 Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.
@@ -46,7 +46,7 @@ class Kind:
             raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
 
     def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
-        """The fields of a contribution, rendered and typed. Raises ValueError for one that has another type."""
+        """Return the fields of a contribution, rendered and typed. Raise ValueError for one that has another type."""
         found: dict[str, object] = {}
         for name, variable in self.spec.fields.items():
             text = contribution.fields.get(name)
@@ -79,8 +79,11 @@ class Contribution:
 
 
 def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
-    """The kinds that roles accept, by name. Raises `RoleError` where two roles accept the same, and for an item of a
-    kind that no role accepts, or with other fields than it has."""
+    """Return the kinds that roles accept, by name.
+
+    Raise `RoleError` where two roles accept the same, and for an item of a kind that no role accepts, or with other
+    fields than it has.
+    """
     roles, kinds = tuple(roles), dict[str, Kind]()
     for role in roles:
         for name, spec in role.spec.accepts.items():
@@ -99,7 +102,7 @@ def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[st
 
 
 def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...]:
-    """The items of a kind; those that agree in the `unique` fields become one. Raises `RoleError` for a conflict."""
+    """Merge the items of a kind that agree in the `unique` fields. Raise `RoleError` for a conflict."""
     found: dict[object, tuple[Contribution, Item]] = {}
     for contribution in contributions:
         item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
@@ -141,10 +144,10 @@ Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of 
 
 
 def all_needs(roles: Sequence[Role]) -> Needs:
-    """What each role says that it needs, and on its node every role that restarts one of its units.
+    """Return the declared needs of each role, and on its node every role that restarts one of its units.
 
-    One with artifacts needs what serves them. Raises `RoleError` where nothing does, or a role restarts a unit that no
-    other role has.
+    A role with artifacts needs the role that serves them. Raise `RoleError` if there is none, or if a role restarts a
+    unit that no other role has.
     """
     depot = the_depot(roles)
     found = {role.name: role.spec.needs for role in roles}
@@ -163,7 +166,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
 
 
 def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
-    """The roles, each after what it needs. Raises `RoleError` where that cannot be."""
+    """Return the roles, each after its needs. Raise `RoleError` for a circle."""
     by_name = {role.name: role for role in roles}
     graph = {name: sorted(need.partition("@")[0] for need in needs[name]) for name in by_name}
     for name, needed in graph.items():
@@ -179,7 +182,7 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
-    """The role that brings Slurm's controller. Raises `RoleError` where two do."""
+    """Return the role that brings Slurm's controller. Raise `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
         raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
@@ -187,7 +190,7 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
 
 
 def the_depot(roles: Sequence[Role]) -> Role | None:
-    """The role that serves artifacts. Raises `RoleError` where two do."""
+    """Return the role that serves artifacts. Raise `RoleError` where two do."""
     found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
     if len(found) > 1:
         raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))

@@ -1,4 +1,4 @@
-"""What roles declare by Debian's names, in the names of the distribution that nodes have."""
+"""Names that roles declare as Debian's, translated to the distribution of the nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ T = TypeVar("T")
 
 
 def localize(value: T, os: OperatingSystem) -> T:
-    """A dataclass, and all in it, with the distribution's own names in the fields that say what they name.
+    """Replace names in a dataclass, at any depth, by the distribution's own, in the fields that are declared to hold
+    names.
 
-    Text is left as it is: what stands in a file, or in a shell's line, its role has to ask for. Raises ValueError where
+    Text stays as it is: roles look up names in a file's text, or in a shell's line, themselves. Raise ValueError where
     a field is for one package, and there are several or none, or for a package that the release lacks.
     """
     if os.names.all_as_in_debian:  # a plan has millions of parts
@@ -31,7 +32,7 @@ def localize(value: T, os: OperatingSystem) -> T:
 
 @cache
 def _named(of: Any) -> Mapping[str, LocalName | None]:
-    """What each field names; None: nothing, or what is in it does."""
+    """Return the subject of each field's names; None: it has no name, or names inside of it."""
     hints = get_type_hints(of, include_extras=True)
     said = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(of)}
     return {

@@ -57,7 +57,7 @@ def address_runs(nodes: Iterable[Node]) -> list[tuple[str, str]]:
 
 
 def _next(text: str) -> str | None:
-    """The text with its last number one higher, padded alike: w09 -> w10; None where it does not end in one."""
+    """Return the text with its last number one higher, padded alike: w09 -> w10; None where it does not end in one."""
     match = _LAST_NUMBER.fullmatch(text)
     return f"{match[1]}{int(match[2]) + 1:0{len(match[2])}}" if match else None
 
@@ -106,7 +106,7 @@ class _Undefined(StrictUndefined):
 
 
 def hint_of(error: Exception) -> str | None:
-    """What to do about an error of `render` or `evaluate`, where that is known."""
+    """Return the remedy for an error of `render` or `evaluate`, if known."""
     return getattr(error, "hint", None)
 
 
@@ -116,7 +116,7 @@ def forbidden(error: Exception) -> bool:
 
 
 def line_of(error: Exception) -> int | None:
-    """The line of a template in which an error of `render` came up."""
+    """Return the line of a template in which an error of `render` came up."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
@@ -320,9 +320,9 @@ def _template_with_secrets(source: str) -> jinja2.Template:
 def render_filled(
     source: str, context: Context, check: Callable[[str], None]
 ) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """A rendered text without the values of secrets, and where they belong: offsets in characters, and names.
+    """Render a text without the values of secrets, and return their places: offsets in characters, and names.
 
-    `check` is called with each name, and raises what is wrong with it. Raises `jinja2.TemplateError`.
+    `check` is called with each name, and raises an error for an invalid one. Raise `jinja2.TemplateError`.
     """
     if "secret" not in source:
         return render(source, context), ()

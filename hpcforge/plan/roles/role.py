@@ -90,11 +90,11 @@ class Role:
         return self.folder.name
 
     def wrong(self, message: str, loc: Loc = (), hint: str | None = None) -> RoleError:
-        """The error about something in its role.yaml."""
+        """Return the error about something in its role.yaml."""
         return RoleError([_placed(self.document, message, loc, hint)])
 
     def unfit(self, message: str, locs: Iterable[Loc], hint: str | None = None) -> UnfitError:
-        """The error about what a blueprint chooses of it, or that it runs there at all."""
+        """Return the error about a blueprint's choices for it, or that it runs there at all."""
         return UnfitError([_placed(self.document, message, (), hint)], (*locs, *self.reasons(self.spec.on)))
 
     def reasons(self, expression: str) -> Iterator[Loc]:
@@ -108,7 +108,7 @@ class Role:
         yield ("roles", self.name)
 
     def wrong_text(self, source: str, message: str, line: int | None, hint: str | None = None) -> RoleError:
-        """The error about a line of one of its texts."""
+        """Return the error about a line of one of its texts."""
         return RoleError([_in_text(Path(*_at(self.folder, source)), self.texts[source], message, line, hint)])
 
 
@@ -169,7 +169,7 @@ def _files(
 
 
 def _contributed_texts(folder: Path, spec: RoleSpec, document: Document, *, tested: bool) -> Iterator[tuple[str, str]]:
-    """The files that contributions name by `source`, and what is in them."""
+    """Yield the files that contributions name by `source`, and their contents."""
     for kind, contributions in spec.contributes.items():
         for place, contribution in enumerate(contributions):
             if contribution.source is not None:
@@ -234,7 +234,7 @@ def _text(folder: Path, source: str, *, tested: bool) -> str:
 
 
 def _at(folder: Path, source: str) -> tuple[Path, str]:
-    """The folder that a text has to lie in, and its path there: for the shipped roles that is all that is shipped."""
+    """Return the folder that must contain a text, and its path there: all shipped data for the shipped roles."""
     shipped_one = folder.absolute().parent == bundled.roles()
     return (bundled.root() if shipped_one and not is_inside(folder, source) else folder), source
 
@@ -253,7 +253,7 @@ def _placed(document: Document, message: str, loc: Loc, hint: str | None) -> Dia
 
 
 def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | None = None) -> Diagnostic:
-    """A diagnostic for a line of a text; Jinja reports no column."""
+    """Return a diagnostic for a line of a text; Jinja reports no column."""
     source = SourceFile(str(path), tuple(text.split("\n")))
     if line is None or line > len(source.lines):
         return Diagnostic("error", message, source, hint=hint)
@@ -263,7 +263,9 @@ def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | 
 
 
 def site_role_code(folder: Path) -> Code:
-    """The code of a site's own Ansible role, which may have a `role.yaml` beside. Raises `RoleError` if it is none."""
+    """Return the code of a site's own Ansible role, which may have a `role.yaml` beside. Raise `RoleError` for any
+    other.
+    """
     if not (folder / "tasks" / "main.yml").is_file():
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     there = is_inside(folder, ROLES.file)

@@ -142,7 +142,7 @@ def size_of(value: Any) -> int:
 
 
 def _looked_at(value: Any) -> Any:
-    """The value, with the steps counted that it takes to look through it once."""
+    """Return the value, and count the steps of one pass over it."""
     kind = type(value)
     if kind is str:
         spend(len(value) // _CHARACTERS_A_STEP)
@@ -183,7 +183,7 @@ def _within(value: Any) -> Iterator[Any]:
 
 
 def shown(value: Any) -> Any:
-    """What `{{ }}` puts into a text."""
+    """Return the output of `{{ }}` in a text."""
     return value if type(value) in _SCALARS else _text(value)
 
 
@@ -210,7 +210,7 @@ def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int |
 
 
 def _part(of: Sandbox, value: Any, name: str | int) -> Any:
-    """What Jinja's filters find under `attribute=`: a name, several with points between, or a place."""
+    """Return the value that Jinja's filters use for `attribute=`: a name, several with points between, or a place."""
     for key in name.split(".") if isinstance(name, str) else [name]:
         value = of.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
     return value
@@ -258,7 +258,7 @@ def _format(text: Any, *args: Any, **named: Any) -> Any:
 
 
 def _binary(sign: str, left: Any, right: Any) -> Any:
-    """An operation. Its result is refused before it is made, where it would be too large."""
+    """Return an operation. A result that would be too large is refused before it is made."""
     if isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple):
         _check_sequences(sign, left, right)
     elif isinstance(left, int) and isinstance(right, int):
@@ -294,7 +294,7 @@ def _range(*of: int) -> range:
 
 
 def _counted(function: Any) -> Callable[..., Any]:
-    """A filter or a test that counts what it reads."""
+    """Return a filter or a test that counts its input."""
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
@@ -317,7 +317,7 @@ class Sandbox(SandboxedEnvironment):
     concat = staticmethod(joined)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """The globals and these; jinja's own is a ChainMap, copied at every rendering: half of its time."""
+        """Return the globals and these; jinja's own is a ChainMap, copied at every rendering: half of its time."""
         return {**self.globals, **(d or {})}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -333,7 +333,7 @@ class Sandbox(SandboxedEnvironment):
         return any(attr in names for kind, names in _METHODS if isinstance(obj, kind))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """An attribute, or an entry of that name."""
+        """Return an attribute, or an entry of that name."""
         if attribute[:1] != "_":
             try:
                 value = getattr(obj, attribute)
@@ -351,7 +351,7 @@ class Sandbox(SandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """An entry, or an attribute of that name."""
+        """Return an entry, or an attribute of that name."""
         if type(argument) not in _SCALARS:
             spend(size_of(argument))
         return super().getitem(obj, argument)
@@ -364,7 +364,7 @@ class Sandbox(SandboxedEnvironment):
         return _binary(operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
-        """A call, counted."""
+        """Call a function, counted."""
         owner = getattr(__obj, "__self__", None)
         spend(1 + sum(map(size_of, (*args, *named.values()))))
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
@@ -379,7 +379,7 @@ _OF_TEXT: dict[str, Callable[..., str]] = {"replace": _replace}
 
 
 def metered(tree: nodes.Template) -> nodes.Template:
-    """The tree with what counts its steps. Raises TemplateSyntaxError for what no template of a role may have."""
+    """Return the tree with counters of its steps. Raise TemplateSyntaxError for constructs forbidden in roles."""
     refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
     for found in tree.find_all(refused):
         raise TemplateSyntaxError("templates cannot include or import other files", found.lineno)
@@ -441,7 +441,7 @@ _OURS: dict[str, Callable[..., Any]] = {
 def environment(
     filters: Mapping[str, Any], *, undefined: type[Undefined], finalize: Callable[[Any], Any] = shown
 ) -> Sandbox:
-    """The Jinja environment for configuration files of roles, with hpcforge's filters."""
+    """Return the Jinja environment for configuration files of roles, with hpcforge's filters."""
     made = Sandbox(
         undefined=undefined,
         finalize=finalize,

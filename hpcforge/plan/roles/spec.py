@@ -1,4 +1,4 @@
-"""What `role.yaml` may say: its resources, and what belongs to the role as a whole."""
+"""The schema of `role.yaml`: its resources, and the settings of the role as a whole."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ class RoleSpec(GoingSpec):
     )  # fmt: skip
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
-        """The entry for one kind of resource."""
+        """Return the entries of one kind of resource."""
         if kind == _DOWNLOADS:
             return tuple(artifact for artifact in self.artifacts if artifact.path is not None)
         return tuple(getattr(self, kind))
@@ -412,7 +412,7 @@ class RoleSpec(GoingSpec):
 
 
 def _spec_of(kind: str) -> Any:
-    """The schema of one kind of resource in `role.yaml`; a string is short for its key field."""
+    """Return the schema of one kind of resource in `role.yaml`; a string is short for its key field."""
     of = TYPES[kind]
     made: Any = FileSpec
     if kind != "files":
@@ -426,7 +426,7 @@ def _meaning(kind: str) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """What role.yaml may say, for editors and for the reference."""
+    """Return the schema of role.yaml, for editors and for the reference."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": draft, **ROLE_SPEC.model_json_schema(), "title": "role.yaml"}
 

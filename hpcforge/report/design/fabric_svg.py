@@ -83,7 +83,7 @@ def picture(fabric: Fabric) -> Picture:
 
 
 def said(picture: Picture) -> str:
-    """The same in words."""
+    """Describe the picture in words."""
     return "; ".join(" ".join(row.caption) for row in picture.rows)
 
 
@@ -92,7 +92,7 @@ def _each(device: int) -> object:
 
 
 def _groups(fabric: Fabric) -> Callable[[int], object]:
-    """What a device is drawn together with."""
+    """Return the group with which a device is drawn."""
     columns, first_leaf = fabric.cables, dict[int, int]()
     for a, b, kind in zip(columns.a, columns.b, columns.kind, strict=True):
         if CABLE_KINDS[kind] in ("node_leaf", "leaf_spine"):
@@ -347,7 +347,7 @@ def _box(svg: ET.Element, box: Box, x: float, y: float, width: float, height: fl
 
 
 def _short(name: str, width: float) -> str:
-    """A switch's name without its fabric where it would not fit: leaf-001."""
+    """Return a switch's name, without its fabric if it would not fit: leaf-001."""
     if text_width(name, _FONT, bold=True) <= width or name.count("-") < 2:
         return name
     return "-".join(name.split("-")[-2:])

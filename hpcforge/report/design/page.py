@@ -106,13 +106,13 @@ def _switches(design: FabricDesign, cabling: Cabled) -> Iterator[SwitchRow]:
 
 
 def _role(design: FabricDesign, place: SwitchPlace) -> str:
-    """What a switch is in its fabric."""
+    """Return the function of a switch in its fabric."""
     parts = [group_said(design.topology, place.kind, place.unit)] if place.unit is not None else []
     return ", ".join([*parts, *([f"rail {place.rail}"] if place.rail is not None else [])])
 
 
 def _face(port_map: PortMap) -> str:
-    """A switch's ports in two rows, odd numbers above even ones, coloured by what they lead to."""
+    """Draw a switch's ports in two rows, odd numbers above even ones, coloured by their other ends."""
     columns = -(-len(port_map.ports) // 2)
     width, height = columns * _STEP, 2 * _STEP
     svg = ET.Element("svg", {"class": "face", "viewBox": f"0 0 {width:g} {height:g}", "aria-hidden": "true"})
@@ -285,7 +285,7 @@ def _piece(svg: ET.Element, start: float, end: float, kind: str, y: int, height:
 
 
 def _scale(figures: Iterable[tuple[float | None, ...]]) -> float:
-    """What the full width of a bar stands for: a little more than the largest figure, so that a limit shows."""
+    """Return the value of a bar's full width: a little more than the largest figure, so that a limit shows."""
     return 1.02 * max((value for group in figures for value in group if value is not None), default=0) or 1.0
 
 
@@ -315,7 +315,7 @@ def _line(cells: Sequence[Cell]) -> RoomLine:
 
 
 def _step(most_w: float) -> float:
-    """A round number of watts, of which five cover the highest rack."""
+    """Return a round number of watts, of which five cover the highest rack."""
     if most_w <= _LEAST_STEP_W * _STEPS:
         return _LEAST_STEP_W
     size = 10.0 ** math.floor(math.log10(most_w / _STEPS))
@@ -385,7 +385,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
 
 @lru_cache
 def environment() -> Environment:
-    """What fills the templates of the design and of acceptance reports."""
+    """Return the environment for the templates of the design and of acceptance reports."""
     return page_environment({
         "power": words.power,
         "amps": words.amps,
@@ -424,7 +424,7 @@ def _marked(text: str) -> Markup:
 
 
 def _sum_known(figures: Sequence[int | None]) -> int | None:
-    """The sum, None as soon as one is not known."""
+    """Return the sum, None as soon as one is not known."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) if len(known) == len(figures) else None
 

@@ -151,7 +151,7 @@ def _heading(svg: ET.Element, group: Alike, width: float) -> None:
 
 
 def _judged(svg: ET.Element, text: str, y: float, width: float, against: tuple[float, float | None]) -> None:
-    """A figure in words, and the figure and its limit: with the word if it is above."""
+    """Draw a figure and its limit, with words: marked if it is above."""
     size, (figure, limit) = 10.5, against
     over = limit is not None and figure > limit
     put_text(svg, fit(f"{text} (over)" if over else text, width, size), _LEFT, y, "line bad" if over else "line")
@@ -205,9 +205,10 @@ def _position(
 
 
 def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:
-    """A vertical PDU: filled from below by its load, paler by what it takes over when another feed is lost.
+    """Draw a vertical PDU: filled from below by its load, paler by the load that it takes over when another feed is
+    lost.
 
-    `judged` says that the rack fails with a feed lost, so that being above the limit then is shown.
+    `judged`: the rack fails with a feed lost, so that a load above the limit then is shown.
     """
     most = max(pdu.load_w, pdu.load_w_one_lost)
     box = ET.SubElement(svg, "g")
@@ -252,7 +253,7 @@ def _lanes(positions: Sequence[Position]) -> list[tuple[int, int]]:
 
 
 def _clusters(positions: Sequence[Position], order: Sequence[int]) -> Iterator[list[int]]:
-    """Runs of positions, from the bottom up, that hang together by units that two of them claim."""
+    """Yield runs of positions, from the bottom up, that are connected by units that two of them claim."""
     cluster: list[int] = []
     end = 0
     for index in order:
@@ -266,7 +267,7 @@ def _clusters(positions: Sequence[Position], order: Sequence[int]) -> Iterator[l
 
 
 def _gaps(rack: RackDesign, units: int) -> Iterator[tuple[int, int]]:
-    """Runs of free units: (lowest, how many)."""
+    """Yield runs of free units: (lowest, number)."""
     taken = {u for p in rack.elevation for u in range(p.u_bottom, p.u_bottom + max(p.u_height, 1))}
     first: int | None = None
     for unit in range(1, (rack.height_u or units) + 2):

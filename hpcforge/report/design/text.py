@@ -86,7 +86,7 @@ _HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"
 
 
 def summary(design: Design, columns: int | None = None) -> str:
-    """The whole design, in a page or so; racks that are alike take one line. `columns` is how wide it may be."""
+    """Summarise the design in about a page; equal racks take one line. `columns` is the maximum width."""
     parts = [
         *_totals(design),
         _section("Hardware, at maximum", _hardware(design, columns)),

@@ -57,7 +57,7 @@ def share(part: float, limit: float | None) -> str:
 
 
 def one_lost(design: Design) -> str:
-    """What was asked and found of the loss of a feed: `any one may be lost` only where all of it was checked."""
+    """Return the required and checked loss of feeds: `any one may be lost` only if every loss was checked."""
     if design.power.survive == "none":
         return "no loss of a feed has to be survived"
     racks = [rack.survives_one_lost for rack in design.racks if rack.power_w or rack.power_unknown]
@@ -126,7 +126,7 @@ CABLES: dict[str, str] = {
 
 
 def group_said(topology: str, kind: str, number: int) -> str:
-    """`unit 3` of a leaf, `group 3` of a spine or a dragonfly's leaf, `plane 3` of a core."""
+    """Return `unit 3` for a leaf, `group 3` for a spine or a dragonfly's leaf, `plane 3` for a core."""
     word = "group" if topology.startswith("dragonfly") else _GROUPS[kind]
     return f"{word} {number}"
 

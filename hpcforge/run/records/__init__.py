@@ -1,1 +1,1 @@
-"""What the head keeps of runs: the lease, the history and the verdicts."""
+"""The head's records of runs: the lease, the history and the verdicts."""

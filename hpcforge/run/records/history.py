@@ -107,7 +107,7 @@ def past(
     left: Sequence[str] = (),
     verdicts: Iterable[Verdict] = (),
 ) -> Past:
-    """A run that ends now, as history tells it. `args` are the words of the command line after the verb."""
+    """Return a run that ends now, as history records it. `args` are the words of the command line after the verb."""
     names = [name for name in (*result.outcomes, *result.lost) if _happened(name, result)]
     return Past(
         id=run.id,
@@ -145,7 +145,7 @@ def parse_history(lines: Iterable[str], older: int = 0) -> History:
 
 
 def last_changed(history: History) -> dict[str, Past]:
-    """The last run that changed something, by node."""
+    """Return the last run that changed something, by node."""
     return {name: run for run in history.runs for name, node in run.nodes.items() if node.changed}
 
 
@@ -196,9 +196,9 @@ def write_log(
 def read_log(
     engine: Engine, head: str, cluster: str, last: int, kept_as: str | None = None
 ) -> tuple[History, Roster, str | None]:
-    """The last runs and the roster, from the head; else from this host's copy, and why.
+    """Read the last runs and the roster from the head; else from this host's copy, with the reason.
 
-    The copy is kept under the cluster's name, or as `kept_as` says.
+    The copy is kept under the cluster's name, or under `kept_as`.
     """
     request: requests.ReadLogRequest = {"verb": "log", "do": "read", "last": last}
     answer = exchange(engine, NodeProgram(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
@@ -231,7 +231,7 @@ class Copy:
                 self._keep(roster)
 
     def known(self, cluster: str) -> dict[str, KnownMachine]:
-        """The machines that this host has itself enrolled, or was told to trust."""
+        """Return the machines that this host has enrolled itself, or was set to trust."""
         return {
             name: KnownMachine(machine.address, machine.host_keys)
             for name, machine in self.read(cluster, 0)[1].nodes.items()
@@ -253,7 +253,7 @@ class Copy:
         write_atomically(self.folder / "roster.json", json.dumps(roster_document(roster)) + "\n")
 
     def read(self, cluster: str, last: int) -> tuple[History, Roster]:
-        """What there is; nothing where there is no copy."""
+        """Read the copy; return empty records without one."""
         lines = self._lines()
         try:
             roster = (self.folder / "roster.json").read_text("utf-8", "replace")

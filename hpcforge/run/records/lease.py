@@ -158,7 +158,7 @@ class Lease:
         return self._engine.withdraw(task)
 
     def next(self, timeout_s: float | None = None) -> Event | None:
-        """The next event of any task but our own; None when none came in time (None waits for ever)."""
+        """Return the next event of any other task; None when none came in time (None waits for ever)."""
         if self._kept:
             return self._kept.popleft()
         until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -191,7 +191,7 @@ class Lease:
         return _holder(self._answer.data if self._answer else None)
 
     def stay_alive(self) -> None:
-        """A heartbeat, if it is time: to be called every few seconds by work that asks nothing of the engines."""
+        """Send a heartbeat, if it is time: call this every few seconds in work that sends nothing to the engines."""
         event = self._one(0.0)
         if event is not None:
             self._kept.append(event)
@@ -293,19 +293,19 @@ def watched(
 
 
 def this_process() -> ProcessRequest:
-    """What tells this process from every other that can be seen from here, now or after it has ended."""
+    """Return the identity of this process, unique among all that are visible here, now or after it has ended."""
     return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def ended(process: Mapping[str, Any] | None) -> bool:
-    """True if its process ran on this machine and has ended; False if that is unknown."""
+    """Return True if its process ran on this machine and has ended; False if that is unknown."""
     if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
         return False
     return _started(process["pid"]) != process.get("started")
 
 
 def _where() -> str:
-    """This boot of this kernel, and these process numbers: only within them does a number mean the same process."""
+    """Return the boot of this kernel and the pid namespace: only within them does a number mean the same process."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
     return hashlib.sha256(f"{boot}{Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What a host's name says: a switch, a jump host, or another address of a machine. Pure."""
+"""The meaning of a host's name: a switch, a jump host, or another address of a machine. Pure."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def owner(name: str, names: Collection[str]) -> tuple[str, str] | None:
 
 
 def _singular(name: str) -> str:
-    """A name with its words in the singular: switch of switches."""
+    """Return a name with its words in the singular: switch for switches."""
     return re.sub(r"(?<=switch)es\b|(?<=[a-z]{2})s\b", "", name.lower().replace("_", "-"))
 
 
@@ -168,7 +168,7 @@ def silent(members: Mapping[str, Collection[str]], functions: Mapping[str, Colle
 
 
 def _most(groups: Mapping[str, set[str]], function: str, least: int) -> dict[str, set[str]]:
-    """The groups of a function at its highest level."""
+    """Return the groups of a function at its highest level."""
     ours = {name: hosts for name, hosts in groups.items() if function_of(name) == function and level(name) >= least}
     highest = max(map(level, ours), default=0)
     ours = {name: hosts for name, hosts in ours.items() if level(name) == highest}

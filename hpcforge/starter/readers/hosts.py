@@ -97,7 +97,7 @@ def _rows(text: str, left_out: list[LeftOut]) -> Iterator[_HostsLine]:
 
 
 def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_HostsLine]:
-    """The rows with an address and a name that a machine can have. IPv6 alone leaves the address open."""
+    """Yield the rows with an address and a valid machine name. IPv6 alone leaves the address open."""
     usual = [row for row in rows if all(_USUAL.fullmatch(name) for name in row.names)]
     if usual:
         names = dict.fromkeys(name for row in usual for name in row.names)
@@ -140,7 +140,7 @@ def _why(address: str) -> str:
 
 
 def _for_machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_HostsLine]:
-    """The rows that are no switches and the like, one for each address."""
+    """Yield the rows of machines, without switches and similar devices, one for each address."""
     first: dict[str, _HostsLine] = {}
     for row in rows:
         if word := _device(row):
@@ -159,7 +159,7 @@ def _for_machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterat
 
 
 def _device(row: _HostsLine) -> str | None:
-    """The word that makes a row a switch or the like: of its name, else of its other names and its comments."""
+    """Return the word that marks a row as a switch or similar: in its name, else its other names and comments."""
     if word := host_names.device(row.short):
         return word
     if functions_by_name(row.short, "") or _WORKER.fullmatch(row.short) or host_names.is_jump_host(row.short):
@@ -174,7 +174,7 @@ def _few_words(comment: str) -> list[str]:
 
 
 def _access(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> tuple[SiteAccess, list[_HostsLine]]:
-    """The first jump host as the way in, and the rows of all other machines."""
+    """Return the first jump host as the way in, and the rows of all other machines."""
     jumps = [row for row in rows if host_names.is_jump_host(row.short)]
     names = {row.short for row in jumps}
     jumps = [row for row in jumps if not host_names.owner(row.short, names)]
@@ -196,7 +196,7 @@ def _access(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> tuple[SiteAc
 
 
 def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[SiteMachine]:
-    """A machine of each name that is not another's address, with those addresses."""
+    """Yield a machine for each name that is not another's address, with those addresses."""
     names: dict[str, _HostsLine] = {}
     for row in rows:
         names.setdefault(row.short, row)
@@ -241,7 +241,6 @@ def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _
 
 
 def _block(address: str) -> str:
-    """The first three numbers of an address."""
     return address.rpartition(".")[0]
 
 
@@ -270,5 +269,5 @@ def _machine(row: _HostsLine, others: Sequence[tuple[str, _HostsLine]], left_out
 
 
 def _hints(row: _HostsLine) -> list[str]:
-    """What may say the function of a machine whose name does not."""
+    """Return the words that may state the function of a machine if its name does not."""
     return [*row.aliases, *_few_words(row.comment)]

@@ -1,4 +1,4 @@
-"""Words of slurm.conf, of gres.conf, and of what `scontrol show` and `slurmd -C` print. Pure.
+"""Words of slurm.conf, of gres.conf, and of the output of `scontrol show` and `slurmd -C`. Pure.
 
 Every word is in a `Ledger` from the start, and leaves it only where a reader takes it: so none can be dropped silently.
 """
@@ -277,7 +277,7 @@ def _statement(pairs: list[KeyValue], file: str | None, ledger: Ledger) -> State
 
 
 def _written(text: str) -> Iterator[list[KeyValue]]:
-    """The words of each line of a file; a line may continue after a backslash."""
+    """Yield the words of each line of a file; a line may continue after a backslash."""
     pieces: list[str] = []
     starts: list[int] = []
     lines = text.split("\n")
@@ -297,7 +297,7 @@ def _written(text: str) -> Iterator[list[KeyValue]]:
 
 
 def _pairs(line: str, starts: list[int], first: int) -> Iterator[KeyValue]:
-    """The words of a line whose parts start at these characters; `first`: the number of the first part."""
+    """Yield the words of a line whose parts start at these characters; `first`: the number of the first part."""
     at = 0
     while word := _PAIR.match(line, at) or _TOKEN.match(line, at):
         number = first + bisect_right(starts, word.start(1)) - 1
@@ -308,7 +308,7 @@ def _pairs(line: str, starts: list[int], first: int) -> Iterator[KeyValue]:
 
 
 def _shown(text: str) -> Iterator[list[KeyValue]]:
-    """The words of what `scontrol show` prints: a record has further lines, which begin with blanks."""
+    """Yield the words in the output of `scontrol show`: a record has further lines, which begin with blanks."""
     record: list[KeyValue] = []
     for number, raw in enumerate(text.split("\n"), 1):
         if not raw.startswith((" ", "\t")) and record:

@@ -1,4 +1,4 @@
-"""What the readers of a site's files share: lines, names in ranges, addresses, numbers."""
+"""Common parts of the readers of a site's files: lines, names in ranges, addresses, numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dpkg keeps: the states of packages, holds, and the files that each has."""
+"""dpkg's data: the states of packages, holds, and the files of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def installed(text: str) -> set[str]:
 
 
 def half_unpacked() -> list[str]:
-    """Packages whose unpacking was interrupted: dpkg configures them only after another unpacking."""
+    """Return the packages whose unpacking was interrupted: dpkg configures them only after another unpacking."""
     return sorted(pair[0] for pair in query("${binary:Package}\\t${db:Status-Eflag}\\n") if pair[-1] == "reinstreq")
 
 

@@ -180,7 +180,8 @@ def drop_damaged(folder: Path = LISTS) -> list[str]:
 
 
 def damaged(folder: Path = LISTS) -> Iterator[Path]:
-    """Lists whose SHA-256 is not the one in their InRelease or Release file, and such files that are not whole.
+    """Yield lists whose SHA-256 is not the one in their InRelease or Release file, and such files that are
+    incomplete.
 
     Names are as apt makes them of addresses.
     """
@@ -264,7 +265,7 @@ def _words(words: Sequence[str]) -> str:
 
 
 def _signed_by(key: str) -> str:
-    """A key's lines, each begun by a blank, and a dot for one that is empty."""
+    """Return a key's lines, each begun by a blank, and a dot for one that is empty."""
     return f" {key}" if key.startswith("/") else "".join(f"\n {line.rstrip() or '.'}" for line in key.splitlines())
 
 

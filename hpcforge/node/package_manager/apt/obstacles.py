@@ -1,4 +1,4 @@
-"""What apt or dpkg would fail on while packages of a plan are installed.
+"""Causes for which apt or dpkg would fail to install packages of a plan.
 
 Packages are on hold, pinned away or half-configured, settings are not readable, or sources do not answer or are not
 believed. apt itself is asked. Where its lists have all packages, it fetches the smallest archive of each source that it

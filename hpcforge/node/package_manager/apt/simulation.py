@@ -1,4 +1,4 @@
-"""What apt would do: which packages would go for others to come. It changes nothing and waits for no lock."""
+"""Simulate apt: the packages that an installation removes. It changes nothing and waits for no lock."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def last(names: Collection[str]) -> Simulation:
 
 
 def foresee(names: Collection[str]) -> Foreseen:
-    """What would go if these were installed in one transaction, by the package lists that are on this node."""
+    """Return the packages removed if these were installed in one transaction, by the package lists on this node."""
     _last.clear()
     simulation = _last[frozenset(names)] = simulate(names)
     known = list(simulation.available) if simulation.result.rc == 0 else []
@@ -62,7 +62,7 @@ def foresee(names: Collection[str]) -> Foreseen:
 
 
 def install(names: Sequence[str]) -> frozenset[str] | None:
-    """What would go if these were installed; None where apt cannot say, for example of a package it does not know."""
+    """Return the packages removed if these were installed; None where apt fails, for example for an unknown package."""
     outcome = _install(names)
     return leaving(outcome.whole("apt-get install")) if outcome.rc == 0 else None
 
@@ -83,7 +83,7 @@ def archives(text: str) -> list[tuple[int, str]]:
 
 
 def unknown(output: Sequence[str]) -> frozenset[str]:
-    """Packages that apt says no source has."""
+    """Return the packages that no source has, according to apt."""
     return frozenset(first or second for line in output for first, second in _UNKNOWN.findall(line))
 
 

@@ -88,19 +88,19 @@ def configure(report: EventReporter) -> AptResult:
 
 
 def kind(output: Sequence[str]) -> str:
-    """What sort of failure it was: signature, lock, unknown, stale, network or other."""
+    """Return the kind of failure: signature, lock, unknown, stale, network or other."""
     text = "\n".join(output)
     return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
 
 
 def essence(output: Sequence[str], lines: int = 8) -> str:
-    """The lines that say why, else the last ones."""
+    """Return the lines with the cause, else the last ones."""
     told = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
     return readable("\n".join((told or list(output))[-lines:]), 1500) or "it said nothing"
 
 
 def progress_text(line: str) -> str | None:
-    """A line of apt's status descriptor for people."""
+    """Return a line of apt's status descriptor for people."""
     parts = line.split(":", 3)
     if len(parts) != 4 or parts[0] not in ("dlstatus", "pmstatus"):
         return None

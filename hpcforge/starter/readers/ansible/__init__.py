@@ -81,7 +81,7 @@ def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
 
 
 def _hosts(groups: HostGroups) -> list[_InventoryHost]:
-    """The hosts in the order of the text, each with all groups above it."""
+    """Return the hosts in the order of the text, each with all groups above it."""
     hosts: dict[str, _InventoryHost] = {}
     direct: dict[str, list[str]] = {}
     for group, content in groups.by_name.items():
@@ -132,7 +132,7 @@ def _members(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> dict[str, s
 
 
 def _value(groups: HostGroups, host: _InventoryHost, *names: str) -> HostVariable | None:
-    """A host's variable: its own, else that of the nearest group."""
+    """Return a host's variable: its own, else that of the nearest group."""
     for variables in (host.own, *(groups.by_name.get(name, HostGroup(0)).variables for name in host.groups)):
         for name in names:
             if name in variables:
@@ -146,7 +146,7 @@ def _sorted_out(
     functions: Mapping[str, tuple[str, ...]],
     left_out: list[LeftOut],
 ) -> tuple[list[_InventoryHost], list[_InventoryHost]]:
-    """The machines of a cluster, and the jump hosts that are none."""
+    """Separate the machines of a cluster from the jump hosts outside it."""
     machines: list[_InventoryHost] = []
     jumps: list[_InventoryHost] = []
     workers = any("worker" in each for each in functions.values())
@@ -227,7 +227,7 @@ def _addresses(host: _InventoryHost) -> list[str]:
 
 
 def _place(groups: HostGroups, host: _InventoryHost, left_out: list[LeftOut]) -> str | None:
-    """A jump host as user@address."""
+    """Return a jump host as user@address."""
     address, user = _value(groups, host, *_HOSTS), _value(groups, host, *_USERS)
     text = (address.text if address else "") or host.name
     jump = ssh_arguments.destination(f"{user.text}@{text}" if user and user.text else text)
@@ -236,7 +236,7 @@ def _place(groups: HostGroups, host: _InventoryHost, left_out: list[LeftOut]) ->
 
 
 def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[LeftOut]) -> str | None:
-    """The account of most machines."""
+    """Return the account of most machines."""
     users = [(host, user) for host in machines if (user := _value(groups, host, *_USERS)) and user.text]
     accounts: Counter[str] = Counter()
     for host, user in users:
@@ -260,7 +260,7 @@ def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[Le
 def _vias(
     groups: HostGroups, machines: Iterable[_InventoryHost], left_out: list[LeftOut]
 ) -> dict[str, tuple[int, str]]:
-    """The jump host of each machine that has one, with its line; problems of a variable once."""
+    """Return the jump host of each machine that has one, with its line; report problems of a variable once."""
     result: dict[str, tuple[int, str]] = {}
     known: dict[tuple[str, str], ssh_arguments.JumpHost] = {}
     for host in machines:
@@ -279,7 +279,7 @@ def _vias(
 def _machines(
     hosts: Iterable[_InventoryHost], functions: Mapping[str, tuple[str, ...]], left_out: list[LeftOut]
 ) -> Iterator[SiteMachine]:
-    """The machines with their addresses, each address once."""
+    """Yield the machines with their addresses, each address once."""
     owners: dict[str, tuple[_InventoryHost, str]] = {}
     hosts = list(hosts)
     own = {host.name: _address(host, owners, left_out) for host in hosts}
@@ -309,7 +309,7 @@ def _machines(
 
 
 def _of_machine(host: _InventoryHost, key: str) -> str | None:
-    """What a host's variables have for a key of its machine in an inventory; None without one that it accepts."""
+    """Return the value in a host's variables for a key of its machine in an inventory; None without an accepted one."""
     names, kind = _MACHINE[key]
     texts = [host.own[name].text for name in names if name in host.own]
     texts = [suggestions.mac(text) for text in texts] if key == "mac" else texts
@@ -319,7 +319,7 @@ def _of_machine(host: _InventoryHost, key: str) -> str | None:
 def _address(
     host: _InventoryHost, owners: dict[str, tuple[_InventoryHost, str]], left_out: list[LeftOut]
 ) -> str | None:
-    """The address that Ansible uses, else the one of the host's name or of `ip`; None without one."""
+    """Return the address that Ansible uses, else the one of the host's name or of `ip`; None without one."""
     interfaces = host.own.get("network_interfaces", HostVariable(0)).parts
     candidates = [(name, host.own[name].text) for name in _HOSTS if name in host.own]
     candidates += [("its name", host.name)] if is_address(host.name) else []
@@ -352,14 +352,14 @@ def _is_free(
 
 
 def _part_address(part: Mapping[str, str]) -> str | None:
-    """The address in a mapping of an interface or a management controller."""
+    """Return the address in a mapping of an interface or a management controller."""
     return next((text for key in ("ip4", "ip", "ipv4", "address", "host") if is_plain(text := part.get(key, ""))), None)
 
 
 def _others(
     host: _InventoryHost, owners: dict[str, tuple[_InventoryHost, str]], left_out: list[LeftOut]
 ) -> tuple[str | None, dict[str, str]]:
-    """The address of a host's management controller, and those on other networks."""
+    """Return the address of a host's management controller, and those on other networks."""
     bmc: str | None = None
     addresses: dict[str, str] = {}
     for name, line, word, address in _given(host):
@@ -388,7 +388,7 @@ def _given(host: _InventoryHost) -> Iterator[tuple[str, int, str, str]]:
 
 
 def _network_word(name: str) -> str | None:
-    """The network that a variable's name has an address for: ib of ib_ip; bmc of ipmi_host; None: no address."""
+    """Return the network of an address variable: ib for ib_ip; bmc for ipmi_host; None: not an address."""
     words = [word for word in host_names.tokens(name) if not word.isdigit()]
     if name in _HOSTS or SECRET.search(name):
         return None
@@ -441,7 +441,7 @@ def _groups(
 
 
 def _beside(beside: Beside | None) -> Iterator[LeftOut]:
-    """What has more variables, and is not read."""
+    """Report the other files with variables, which are not read."""
     for name in (*_FOLDERS, "ansible.cfg"):
         if beside and (text := beside(name)) is not None:
             files = text if name.endswith("/") else ""

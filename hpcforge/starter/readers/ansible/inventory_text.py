@@ -82,7 +82,7 @@ class HostGroups:
 
 
 def _names(pattern: str) -> Iterator[str]:
-    """The names of a pattern such as w[01:10], w[0:7:2], rack[a:c]-[1:2], or a hostlist."""
+    """Expand a pattern such as w[01:10], w[0:7:2], rack[a:c]-[1:2], or a hostlist."""
     ranges = list(_RANGE.finditer(pattern))
     if not ranges or len(ranges) > 4:
         yield from expanded(pattern)
@@ -95,7 +95,7 @@ def _names(pattern: str) -> Iterator[str]:
 
 
 def _steps(first: str, last: str, step: str | None) -> Iterator[str]:
-    """The values of a range, both ends in it, with the zeros of its first."""
+    """Yield the values of a range, including both ends, with the zeros of its first."""
     every = max(1, int(step or 1))
     if first.isdigit() and last.isdigit():
         width = len(first) if first.startswith("0") else 0
@@ -148,7 +148,6 @@ def _is_broken(line: str) -> bool:
 
 
 def _unquoted(value: str) -> str:
-    """A value without the quotes around it."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 

@@ -67,7 +67,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _hops(text: str) -> JumpHost:
-    """The jump host of `-J`."""
+    """Parse the jump host of `-J`."""
     if text.strip().lower() == "none":
         return JumpHost()
     if "," in text:
@@ -76,7 +76,7 @@ def _hops(text: str) -> JumpHost:
 
 
 def _command(command: str) -> JumpHost:
-    """The jump host of a ProxyCommand that is ssh with -W alone."""
+    """Parse the jump host of a ProxyCommand that is ssh with -W alone."""
     program, *words = shlex.split(command) or [""]
     if command.strip().lower() == "none":
         return JumpHost()

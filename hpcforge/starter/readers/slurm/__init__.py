@@ -156,7 +156,7 @@ def _of_record(
     gres: Mapping[str | None, Sequence[slurm_partitions.GresLine]],
     names: _Names,
 ) -> Iterator[SiteMachine]:
-    """The nodes of a record; `own` has their numbers in its list of names."""
+    """Yield the nodes of a record; `own` has their numbers in its list of names."""
     name = fields.get("nodename")
     addresses = _addresses(fields, own, names)
     sockets, cores, threads, guesses = _processors(fields)
@@ -191,7 +191,7 @@ def _of_record(
 
 
 def _own_names(word: Word, names: _Names, ledger: Ledger) -> tuple[dict[str, int], dict[str, str]]:
-    """The short names of a record that are nodes of a blueprint, with their numbers in its list; why others are not."""
+    """Return the valid short names of nodes in a record, with their numbers in its list; why others are not valid."""
     own: dict[str, int] = {}
     problems: dict[str, str] = {}
     for number, full in enumerate(ledger.names(word.value)):
@@ -225,7 +225,7 @@ def _note_domain(names: _Names, word: Word, full: str, domain: str) -> None:
 
 
 def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[str, str]:
-    """The IPv4 addresses of nodes. A host name in their place stays out unless it is the node's own."""
+    """Return the IPv4 addresses of nodes. A host name in their place stays out unless it is the node's own."""
     word = fields.words.get("nodeaddr")
     if word is None:
         return {}
@@ -242,7 +242,7 @@ def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[st
 
 
 def _address(address: str, own: tuple[str, str], word: Word, names: _Names, ledger: Ledger) -> str | None:
-    """An address that only this machine has, or None. Its own name in that place (`own`) is what Slurm takes anyway."""
+    """Return an address that only this machine has, or None. Its own name in that place (`own`) is Slurm's default."""
     if is_address(address) and address not in names.addresses and not _NO_MACHINE.match(address):
         names.addresses[address] = word, own[0]
         return address
@@ -252,7 +252,7 @@ def _address(address: str, own: tuple[str, str], word: Word, names: _Names, ledg
 
 
 def _in_one_network(machines: list[SiteMachine], names: _Names, ledger: Ledger) -> list[SiteMachine]:
-    """The machines without addresses that are in no network with those of most: a draft has one network."""
+    """Drop the addresses that are in no network with those of most: a draft has one network."""
     first = Counter(address.partition(".")[0] for address in names.addresses)
     usual = first.most_common(1)[0][0] if first else ""
     for address, (word, _) in names.addresses.items():
@@ -315,7 +315,7 @@ def _features(fields: Fields) -> tuple[str, ...]:
 def _with_head(
     machines: list[SiteMachine], main: Sequence[Statement], names: _Names, ledger: Ledger
 ) -> list[SiteMachine]:
-    """The machines with the first controller as their head; it may be a node, too."""
+    """Return the machines with the first controller as their head; it may be a node, too."""
     words = [(key, word) for record in main if not record.kind for key, word in record.words.items() if key in HEADS]
     hosts = [word for key, word in words if key.startswith("slurmctldhost")]
     old = [word for key, word in words if key == "controlmachine"]
@@ -352,7 +352,7 @@ def _with_head(
 
 
 def _domain(names: _Names, ledger: Ledger) -> str | None:
-    """The domain that most nodes have in their names."""
+    """Return the domain that most nodes have in their names."""
     valid = Counter({name: number for name, number in names.domains.items() if not problem(_DOMAIN, name)})
     domain = valid.most_common(1)[0][0] if valid else None
     reason = f"the domain of the nodes is {domain}" if domain else "it has no valid domain"
