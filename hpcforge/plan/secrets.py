@@ -1,4 +1,4 @@
-"""The secrets that roles declare: the form of each, and the roles that may put it into files. Values never come here."""
+"""The secrets that roles declare: the form of each, and the roles that may put it into files. Values are elsewhere."""
 
 from __future__ import annotations
 
