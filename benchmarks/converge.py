@@ -73,13 +73,15 @@ def made(folder: Path, count: int) -> Iterator[Bench]:
     names = tuple(f"n{number:02}" for number in range(1, count + 1))
     try:
         lab = labs.up(
-            [labs.LabNode(node, f"10.77.0.{10 + number}") for number, node in enumerate(names, 1)],
-            name=name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=folder,
-            progress=lambda _: None,
+            labs.UpRequest(
+                name=name,
+                nodes=tuple(labs.LabNode(node, f"10.77.0.{10 + number}") for number, node in enumerate(names, 1)),
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=folder,
+            ),
+            lambda _: None,
         )
         yield Bench(folder, lab, names)
     finally:

@@ -104,15 +104,20 @@ def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _
         refuse(f"included files have more than {MAX_VALUES:,} keys and values", "is this the right file?")
         return None
     assert isinstance(root, Mapping)
+    _refuse_no_paths(root, document.source, reading)
+    merged = _merged(replace(document, root=root), (*chain, path), reading)
+    rest = {key: value for key, value in merged.entries.items() if key != KEY}
+    return replace(merged, entries=rest, keys={key: merged.keys[key] for key in rest})
+
+
+def _refuse_no_paths(root: Mapping, source: SourceFile, reading: _Reading) -> None:
+    """Report what is no path under `include` of an included file, which the schema does not see."""
     listed = root.entries.get(KEY)
     for item in listed.items if isinstance(listed, Sequence) else [listed] if listed is not None else []:
         if not isinstance(item, Scalar):
             message, hint = "a file to include is a path", "include: [parts/a.yaml]"
-            reading.found.append(Diagnostic("error", message, document.source, item.mark, hint))
+            reading.found.append(Diagnostic("error", message, source, item.mark, hint))
             reading.complete = False
-    merged = _merged(replace(document, root=root), (*chain, path), reading)
-    rest = {key: value for key, value in merged.entries.items() if key != KEY}
-    return replace(merged, entries=rest, keys={key: merged.keys[key] for key in rest})
 
 
 def _stamped(tree: Tree, source: SourceFile, reading: _Reading) -> Tree:

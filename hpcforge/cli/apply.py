@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -116,8 +116,8 @@ def _applied(options: ApplyOptions) -> _Applied:
         human = until_end.enter_context(Progress(live=live))
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
         progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
-        how = _run_options(options, made, human)
-        outcome = apply_site(site, target, choice, how, progress, stop, exit_code, arrivals)
+        how = _run_options(options, made, human, stop)
+        outcome = apply_site(site, target, choice, how, progress, arrivals)
         if arrivals is not None:
             wait = not outcome.done.result.interrupted
             installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
@@ -126,12 +126,12 @@ def _applied(options: ApplyOptions) -> _Applied:
     return _Applied(site, outcome.plan, outcome.done, arrivals, human, code)
 
 
-def _run_options(options: ApplyOptions, made: Plan | None, human: Progress) -> RunOptions:
+def _run_options(options: ApplyOptions, made: Plan | None, human: Progress, stop: Callable[[], bool]) -> RunOptions:
     from hpcforge.run.session import RunOptions
 
     confirm = None if options.yes else partial(_confirm, human)
     again, words = _plan_again(options), tuple(sys.argv[2:])
-    return RunOptions(made, again, options.strict, confirm, options.lock_timeout, words)
+    return RunOptions(made, again, options.strict, confirm, options.lock_timeout, words, stop, exit_code)
 
 
 def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:

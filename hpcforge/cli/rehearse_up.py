@@ -51,18 +51,9 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
         if made_from:
             progress.say(f"new nodes are made from image {made_from.name}")
         made = labs.up(
-            _nodes(loaded, names, boots=boots, bare=made_from is None),
-            name=name,
-            cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
-            login_user=login_user(cluster),
-            release=cluster.os.release,
-            blueprint=blueprint.resolve(),
-            network_name=cluster.network.name,
-            progress=progress.say,
+            _request(loaded, blueprint, name, kind, _nodes(loaded, names, boots=boots, bare=made_from is None)),
+            progress.say,
             tallies=progress.tally,
-            login_uid=number_of(cluster.users, login_user(cluster)),
-            avoid=real_networks(cluster) if real else (),
-            kind=kind,
             image=(disk_of if boots else tree_of)(made_from, progress.say) if made_from else None,
             start=start,
             sources=sources,
@@ -86,6 +77,25 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
         return next(kind for kind in KINDS if kind == on)
     running = labs.load(name)
     return lab_kind(loaded) if running is None else running.kind
+
+
+def _request(
+    loaded: Loaded, blueprint: Path, name: str, kind: LabKind, nodes: Sequence[labs.LabNode]
+) -> labs.UpRequest:
+    """Return the lab that stands in for the cluster; a real site's has a subnet away from its networks."""
+    real, cluster = not loaded.wants_lab, loaded.cluster
+    return labs.UpRequest(
+        name=name,
+        nodes=tuple(nodes),
+        cidr=subnet_for(len(nodes)) if real else cluster.network.cidr,
+        login_user=login_user(cluster),
+        release=cluster.os.release,
+        blueprint=blueprint.resolve(),
+        network=cluster.network.name,
+        kind=kind,
+        login_uid=number_of(cluster.users, login_user(cluster)),
+        avoid=tuple(real_networks(cluster)) if real else (),
+    )
 
 
 def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:

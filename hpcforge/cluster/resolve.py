@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from hpcforge.blueprint import hostlist
@@ -225,46 +226,60 @@ def _nodes(
     for key, group in blueprint.nodes.items():
         usual = _hardware(group, None, catalog)
         disk = m.SystemDisk(group.system_disk.drives, dict(sorted(group.system_disk.partitions_gib.items())))
+        reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
+        common = _Group(key, group, reserve, disk)
         for name in hostlist.expand(key):
             override = blueprint.overrides.get(name)
-            hardware = _hardware(group, override, catalog) if override else usual
+            declared = _Declared(override, *(_hardware(group, override, catalog) if override else usual))
             machine = known.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
-            reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
-            made = _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve, disk)
+            made = _node(name, common, declared, machine, addresses, bmc, places.get(name))
             platform = platforms.get((override and override.release) or usually)
             nodes.append(dataclasses.replace(made, platform=platform) if platform else made)
     return nodes
 
 
+class _Group(NamedTuple):
+    """What all nodes of a group have alike, overrides or not."""
+
+    key: str  # of the group
+    group: NodeGroup
+    reserve: Reserve
+    disk: m.SystemDisk
+
+
+class _Declared(NamedTuple):
+    """The hardware of one node, with the override that makes it differ from its group."""
+
+    override: Override | None
+    shape: Shape
+    gpus: m.Gpus | None
+
+
 def _node(
     name: str,
-    key: str,
-    group: NodeGroup,
-    override: Override | None,
+    common: _Group,
+    hardware: _Declared,
     machine: InventoryNode,
     addresses: dict[str, str],
     bmc: m.Bmc | None,
-    hardware: tuple[Shape, m.Gpus | None],
     place: tuple[str, int] | None,
-    reserve: Reserve,
-    disk: m.SystemDisk,
 ) -> m.Node:
-    declared, gpus = hardware
-    cores, memory_gib = reserve.cores, reserve.memory_gib
+    group, override, declared = common.group, hardware.override, hardware.shape
+    cores, memory_gib = common.reserve.cores, common.reserve.memory_gib
     (_, address), *others = addresses.items()  # its own first
     return m.Node(
         name=name,
-        group=key,
+        group=common.key,
         functions=group.functions,
         hardware=group.hardware,
         sockets=declared.sockets,
         cores_per_socket=declared.cores_per_socket,
         threads_per_core=declared.threads_per_core,
         memory_mib=declared.memory_gib * 1024,
-        gpus=gpus,
+        gpus=hardware.gpus,
         address=address,
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
@@ -279,7 +294,7 @@ def _node(
         accepts=override.accept if override else (),
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
-        system_disk=disk,
+        system_disk=common.disk,
         features=group.features,
         weight=group.weight,
     )

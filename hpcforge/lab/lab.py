@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
 import yaml
 
 from hpcforge.atomic import write_atomically
-from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
 from hpcforge.host.commands import HostError, require_root, run
 from hpcforge.host.paths import Progress, host_lock, remove_tree
 from hpcforge.lab import network as subnets
@@ -37,6 +35,7 @@ from hpcforge.lab.names import (
 from hpcforge.lab.network import choose_subnet, parse_cidr
 from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
+from hpcforge.lab.target_state import UpRequest
 from hpcforge.tally import Tallies, silent
 
 
@@ -75,6 +74,7 @@ __all__ = [
     "LabStatus",
     "PlacedNode",
     "SaveStatus",
+    "UpRequest",
     "down",
     "forget",
     "lab_names",
@@ -123,49 +123,26 @@ class LabStatus:
 
 
 def up(
-    cluster_nodes: Sequence[LabNode],
-    *,
-    name: str,
-    cidr_wanted: str,
-    login_user: str,
-    release: str,
-    blueprint: Path,
+    request: UpRequest,
     progress: Progress,
+    *,
     tallies: Tallies = silent,
-    network_name: str = "cluster",
-    login_uid: int | None = None,
-    avoid: Sequence[IPv4Network] = (),
-    kind: LabKind = DEFAULT,
     image: AbstractContextManager[Path] | None = None,
     start: bool = True,
     sources: Sequence[str] = (),
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
-    What runs is reused, what is stopped is started with its disk and host key, what is new is added. `cidr_wanted` is
-    used if it is free on this host, else another subnet of its size in which every node keeps its host part.
-    `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
-    `avoid` are networks that the lab must not use, `kind` is the kind of its nodes. `image` gives the tree for new
-    nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
+    What runs is reused, what is stopped is started with its disk and host key, what is new is added. `image` gives the
+    tree for new nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
     packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done, `tallies` the
     counts of nodes.
     """
-    request = target_state.UpRequest(
-        check_lab_name(name),
-        kind,
-        tuple(cluster_nodes),
-        cidr_wanted,
-        login_user,
-        release,
-        blueprint,
-        network_name,
-        login_uid,
-        tuple(avoid),
-    )
+    check_lab_name(request.name)
     target_state.check(request)
     require_root()
-    require_programs(KINDS[kind])
-    with lab_lock(name, progress):
+    require_programs(KINDS[request.kind])
+    with lab_lock(request.name, progress):
         with image or nullcontext() as tree:
             lab = _reach(_settle(request, tree, progress), sources, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
@@ -339,7 +316,7 @@ def _existing(name: str) -> Lab:
     return lab
 
 
-def _settle(request: target_state.UpRequest, tree: Path | None, progress: Progress) -> Lab:
+def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
     """Write down what the lab is to be, with all that it shares with other labs settled."""
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
@@ -365,7 +342,7 @@ def _settle(request: target_state.UpRequest, tree: Path | None, progress: Progre
     return lab
 
 
-def _refuse_another_blueprint(lab: Lab, request: target_state.UpRequest) -> None:
+def _refuse_another_blueprint(lab: Lab, request: UpRequest) -> None:
     """Raise `LabError` if the name belongs to the lab of another blueprint. A moved blueprint counts as the same."""
     asked = request.blueprint.absolute()
     if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
@@ -377,7 +354,7 @@ def _refuse_another_blueprint(lab: Lab, request: target_state.UpRequest) -> None
 
 
 def _new_lab(
-    request: target_state.UpRequest,
+    request: UpRequest,
     others: Sequence[Lab],
     trees: Mapping[str, target_state.Trees],
     progress: Progress,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
 from hpcforge.lab import network as subnets
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_node_name, check_user_name
@@ -16,18 +16,21 @@ from hpcforge.lab.state import Lab, LabNode, PlacedNode
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What `up` was asked for."""
+    """What `up` was asked for.
+
+    `cidr` is used if it is free on this host, else another subnet of its size in which every node keeps its host part.
+    """
 
     name: str
-    kind: LabKind
     nodes: tuple[LabNode, ...]
     cidr: str
     login_user: str
     release: str
     blueprint: Path
-    network: str
-    login_uid: int | None = None
-    avoid: tuple[IPv4Network, ...] = ()
+    network: str = "cluster"  # the blueprint's name for it
+    kind: LabKind = DEFAULT
+    login_uid: int | None = None  # None: any
+    avoid: tuple[IPv4Network, ...] = ()  # networks that the lab must not use
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from hpcforge.metal.netboot.decide import Record, failed
 from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
+    Turns,
     carried_out,
     controllers,
     disturbed,
@@ -173,16 +174,26 @@ def _with_jobs(
             raise HeadUnknownError(str(error), hint) from None
 
 
+@dataclass(frozen=True)
+class Watch:
+    """How nodes are followed until ssh answers, with the clock that measures it."""
+
+    limit_s: float = LIMIT_S
+    every_s: float = _EVERY_S
+    answers: Callable[[str], bool] = ssh_answers
+    now_s: Callable[[], float] = time.monotonic
+
+
+_WATCH = Watch()
+
+
 def install(
     site: Site,
     installs: Sequence[Install],
     check: Callable[[], None],
     say: Callable[[str], None],
     *,
-    limit_s: float = LIMIT_S,
-    answers: Callable[[str], bool] = ssh_answers,
-    every_s: float = _EVERY_S,
-    now_s: Callable[[], float] = time.monotonic,
+    watch: Watch = _WATCH,
     finished: Callable[[Installation], None] = lambda _: None,
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
@@ -192,15 +203,15 @@ def install(
     """
     names = [install.node for install in installs]
     of = controllers(site, names)
-    want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
+    want(site, names, _wipes(installs), installs[0].image, _TRIES * watch.limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, limit_s, answers, now_s, finished)
+        work = _Work(site, installs, of, pool, say, watch, finished)
         try:
             work.boot(names)
             while work.open:
                 check()
                 work.step()
-                time.sleep(every_s if work.open else 0.0)
+                time.sleep(watch.every_s if work.open else 0.0)
         finally:
             work.stopped.set()
             try:
@@ -233,13 +244,11 @@ class _Work:
         of: Mapping[str, Controller],
         pool: ThreadPoolExecutor,
         say: Callable[[str], None],
-        limit_s: float,
-        answers: Callable[[str], bool],
-        now_s: Callable[[], float],
+        watch: Watch,
         finished: Callable[[Installation], None],
     ) -> None:
         self.site, self.of, self.pool, self.say = site, of, pool, say
-        self.limit_s, self.answers, self.now_s, self.finished = limit_s, answers, now_s, finished
+        self.limit_s, self.answers, self.now_s, self.finished = watch.limit_s, watch.answers, watch.now_s, finished
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
@@ -436,7 +445,7 @@ def _started(
     for outcome in forgotten:
         yield replace(outcome, state="failed", why=_FORGOTTEN, reason="override")
     on = [outcome.node for outcome in still if outcome not in forgotten]
-    for outcome in switched_on(site, of, on, Wish("on"), _PAUSE_S, stopped=stopped) if on else ():
+    for outcome in switched_on(site, of, on, Wish("on"), Turns(_PAUSE_S), stopped) if on else ():
         lasts = told[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
 

@@ -98,14 +98,18 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
     of = {node.name: node for node in nodes}
     for name, machine in zip(free, sorted(unknown, key=_place) if free else (), strict=True):
         if is_another(of[name], machine):
-            text = f"the machine at {machine.address} is another one (serial number {machine.serial}): not assigned"
-            line = f"hpcforge nodes replace BLUEPRINT {name}, if it takes the place of {of[name].serial}"
-            remarks.append(MachineDifference(name, text, line, less=True))
+            remarks.append(_not_assigned(of[name], machine))
         else:
             found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
     remarks += _shared([node for node in nodes if node.name in found], found, (*machines, *equipment))
     return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
+
+
+def _not_assigned(node: Node, machine: Machine) -> MachineDifference:
+    text = f"the machine at {machine.address} is another one (serial number {machine.serial}): not assigned"
+    line = f"hpcforge nodes replace BLUEPRINT {node.name}, if it takes the place of {node.serial}"
+    return MachineDifference(node.name, text, line, less=True)
 
 
 def _keys(nodes: Sequence[Node], machines: Sequence[Machine]) -> Mapping[By, Mapping[str, str]]:

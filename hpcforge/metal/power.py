@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from hpcforge import __version__
 from hpcforge.blueprint.hostlist import fold
@@ -284,22 +284,28 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
         over.set()
 
 
+class Turns(NamedTuple):
+    """How nodes take turns to switch on."""
+
+    pause_s: float  # between turns
+    lost_feeds: Collection[str] = ()
+    later: Collection[str] = ()  # nodes that are switched on after these
+
+
 def switched_on(
     site: Site,
     of: Mapping[str, Controller],
     names: Sequence[str],
     wish: Wish,
-    pause_s: float,
-    lost: Collection[str] = (),
-    later: Collection[str] = (),
+    turns: Turns,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes on in turns that the racks' power allows, with a pause between turns.
 
-    All nodes are counted as running that are not seen to be off. `later`: nodes that are switched on after these.
+    All nodes are counted as running that are not seen to be off.
     Once `stopped` is set, no other node is switched on.
     """
-    asked = [*names, *(name for name in later if name in of)]
+    asked = [*names, *(name for name in turns.later if name in of)]
     now = {found.node: found for found in carried_out(of, asked, Wish("status"), stopped)}
     if stopped.is_set():
         return
@@ -309,11 +315,11 @@ def switched_on(
     for found in (now[name] for name in names if now[name].state == "done" and now[name].power not in ("on", "off")):
         yield replace(found, state="failed", why=f"its power state is {found.power}, neither on nor off")
     off = [name for name in names if now[name].state == "done" and name not in on]
-    planned = site.loaded.placed.start_turns(on, off, lost)
+    planned = site.loaded.placed.start_turns(on, off, turns.lost_feeds)
     yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
     for number, turn in enumerate(planned.turns):
         if number:
-            stopped.wait(pause_s)
+            stopped.wait(turns.pause_s)
         yield from carried_out(of, turn, wish, stopped)
 
 
@@ -322,16 +328,14 @@ def cycled(
     of: Mapping[str, Controller],
     names: Sequence[str],
     wish: Wish,
-    pause_s: float,
-    lost: Collection[str] = (),
-    later: Collection[str] = (),
+    turns: Turns,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
     off = list(carried_out(of, names, replace(wish, verb="off", then_on=True), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]
-    yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later, stopped)
+    yield from switched_on(site, of, names, replace(wish, verb="on"), turns, stopped)
 
 
 def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:

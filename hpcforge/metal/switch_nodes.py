@@ -16,6 +16,7 @@ from hpcforge.metal.bmc.verbs import Wish
 from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
+    Turns,
     announced,
     beside,
     carried_out,
@@ -121,10 +122,10 @@ def _outcomes(
     later: Collection[str],
     stopped: Event,
 ) -> Iterator[Outcome]:
-    wish, pause_s, lost = switch.wish, switch.pause_s, switch.lost_feeds
+    wish, turns = switch.wish, Turns(switch.pause_s, switch.lost_feeds, later)
     if wish.verb == "cycle":
-        yield from cycled(site, of, names, wish, pause_s, lost, later, stopped)
+        yield from cycled(site, of, names, wish, turns, stopped)
     elif wish.verb == "on":
-        yield from switched_on(site, of, names, wish, pause_s, lost, later, stopped)
+        yield from switched_on(site, of, names, wish, turns, stopped)
     else:
         yield from carried_out(of, names, wish, stopped)

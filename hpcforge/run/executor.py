@@ -147,14 +147,7 @@ class _Executor:
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
         self.leaving = {leaver.node: leaver for leaver in plan.leaving}
         self.result.outcomes |= {name: {} for name in plan.refused}
-        for clock in plan.clocks:
-            if clock.refused:
-                self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.refused[clock.node]))
-        in_the_way: dict[tuple[str, str], list[str]] = {}
-        for thing in plan.obstacles:
-            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
-        for (name, role), said in in_the_way.items():
-            self._settle(name, role, RoleOutcome("failed", "; ".join(said)))
+        self._settle_refused(plan)
         for leaver in plan.leaving:
             self.result.outcomes[leaver.node] = {}
             self.nodes[leaver.node] = NodeState(leaver.node, deque(leaving_stages(leaver, run)))
@@ -170,6 +163,17 @@ class _Executor:
                 self._end(self.nodes[leaver.node], RoleOutcome("unreachable", leaver.unreachable))
         self.open = dict(self.nodes)  # those that have not ended
         self.lacking: dict[str, list[str]] = {}  # role that happens together -> nodes that have yet to get its files
+
+    def _settle_refused(self, plan: Plan) -> None:
+        """Settle what fails before it begins: nodes whose clock is wrong, and roles with something in their way."""
+        for clock in plan.clocks:
+            if clock.refused:
+                self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.refused[clock.node]))
+        in_the_way: dict[tuple[str, str], list[str]] = {}
+        for thing in plan.obstacles:
+            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for (name, role), reasons in in_the_way.items():
+            self._settle(name, role, RoleOutcome("failed", "; ".join(reasons)))
 
     def busy(self) -> bool:
         return bool(self.open)

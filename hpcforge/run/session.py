@@ -57,6 +57,10 @@ class RunOptions:
     confirm: Callable[[int], None] | None  # asks whether so many nodes may be changed, and raises if not
     lock_timeout_s: float
     args: tuple[str, ...]  # the words of the command line after the verb, for the history
+    stop: Callable[[], bool]  # turns true when no more should be begun
+    exit_code: Callable[
+        [ApplyResult, bool], int
+    ]  # of what was done, and of a run that lost the lease to another (True)
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,9 @@ def apply_site(
     choice: Selection,
     wishes: RunOptions,
     listener: Operator,
-    stop: Callable[[], bool],
-    exit_code: Callable[[ApplyResult, bool], int],
     arrivals: InstallingNodes | None = None,
 ) -> Finished:
-    """Look, ask, do and record; `stop` turns true when no more should be begun.
-
-    `exit_code` has the exit status of what was done, and of a run that lost the lease to another (True). `arrivals`:
-    nodes that are installed meanwhile.
+    """Look, ask, do and record. `arrivals`: nodes that are installed meanwhile.
 
     Raises:
         LeaseHeldError: another apply is at work.
@@ -89,8 +88,10 @@ def apply_site(
         UsageError: a node has got another name, or with `strict` is not as when the plan was made.
         KeyboardInterrupt: told to stop before anything had begun.
     """
-    with open_engines(site) as engines, ExitStack() as until_end:
-        return _Session(site, goal, choice, wishes, engines, listener, stop, until_end, arrivals).go(exit_code)
+    with open_engines(site) as engines:
+        session = _Session(site, goal, choice, wishes, engines, listener, arrivals)
+        with session.until_end:
+            return session.go()
 
 
 def expected_time_s(site: Site, plan: Plan) -> float | None:
@@ -108,12 +109,10 @@ class _Session:
         wishes: RunOptions,
         engines: Engines,
         listener: Operator,
-        stop: Callable[[], bool],
-        until_end: ExitStack,
         arrivals: InstallingNodes | None,
     ) -> None:
         self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
-        self.engines, self.listener, self.stop, self.until_end = engines, listener, stop, until_end
+        self.engines, self.listener, self.stop, self.until_end = engines, listener, wishes.stop, ExitStack()
         self.arrivals = arrivals
         # One list for all looks: a node that is there at the second was planned as one that is not.
         self.arriving = [name for name in choice.nodes if arrivals and name in arrivals.under_way()]
@@ -128,7 +127,7 @@ class _Session:
         """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
         return self.lease or self.engines
 
-    def go(self, exit_code: Callable[[ApplyResult, bool], int]) -> Finished:
+    def go(self) -> Finished:
         """All of it."""
         found, plan, out = self._agree()
         if self.stop():
@@ -161,7 +160,7 @@ class _Session:
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        outcome = Finished(plan, done, exit_code(done, overtaken))
+        outcome = Finished(plan, done, self.wishes.exit_code(done, overtaken))
         left = [leaver.node for leaver in found.survey.leaving if _has_left(leaver.node, done)]
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.

@@ -85,13 +85,15 @@ class Node:
 def up(name: str, nodes: list[labs.LabNode]) -> labs.Lab:
     """A lab of these nodes, or the same again after some of them went down."""
     return labs.up(
-        nodes,
-        name=name,
-        cidr_wanted="10.192.0.0/24",
-        login_user="ops",
-        release="12",
-        blueprint=Path("/nowhere/blueprint.yaml"),
-        progress=quiet,
+        labs.UpRequest(
+            name=name,
+            nodes=tuple(nodes),
+            cidr="10.192.0.0/24",
+            login_user="ops",
+            release="12",
+            blueprint=Path("/nowhere/blueprint.yaml"),
+        ),
+        quiet,
     )
 
 

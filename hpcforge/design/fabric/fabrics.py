@@ -147,11 +147,8 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
         return spine
     fast = _fast_ports(catalog.switches[spec.switch].ports or (), uplink)
     if spec.topology != "single-switch" and fast is None:
-        return [
-            _too_slow(
-                name, ("uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps",), spec.switch, uplink, catalog
-            )
-        ]
+        key = "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps"
+        return [_too_slow(name, (key,), spec.switch, uplink, catalog)]
     attached = nodes_at(spec, known)
     own = list(_own_ports(name, spec, catalog))
     if wrong := [entry for entry in own if isinstance(entry, Breach)]:

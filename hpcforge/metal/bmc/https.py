@@ -66,15 +66,8 @@ def exchange(
 ) -> HttpAnswer:
     """Send one request and return the answer, of whatever status. Raises `BmcError`."""
     began_s = time.monotonic()
-    headers = {"Accept": "application/json", "OData-Version": "4.0"}
-    if access.password:
-        login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
-        headers["Authorization"] = f"Basic {login}"
-    if etag is not None:
-        headers["If-Match"] = etag
     sent = None if body is None else json.dumps(body).encode()
-    if sent is not None:
-        headers["Content-Type"] = "application/json"
+    headers = _headers(access, etag, with_body=sent is not None)
     connection = _connect(access, within_s)
     limit_s = max(0.01, min(EXCHANGE_S, within_s - (time.monotonic() - began_s)))
     expired = _expired(connection)
@@ -99,6 +92,18 @@ def exchange(
     etag, location, retry_after = (response.getheader(name) for name in ("ETag", "Location", "Retry-After"))
     data = _object(access, raw, response)
     return HttpAnswer(response.status, data, etag, location or "", retry_after or "", expired)
+
+
+def _headers(access: Login, etag: str | None, *, with_body: bool) -> dict[str, str]:
+    headers = {"Accept": "application/json", "OData-Version": "4.0"}
+    if access.password:
+        login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
+        headers["Authorization"] = f"Basic {login}"
+    if etag is not None:
+        headers["If-Match"] = etag
+    if with_body:
+        headers["Content-Type"] = "application/json"
+    return headers
 
 
 def certificate(access: Login) -> str:

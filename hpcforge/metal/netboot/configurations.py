@@ -77,6 +77,10 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# nginx's temporary files by directive, which it makes even for what it never serves.
+_BUFFERS = {"client_body": "body", "proxy": "proxy", "fastcgi": "fastcgi", "uwsgi": "uwsgi", "scgi": "scgi"}
+
+
 def nginx_conf(address: str, port: int, folder: str, image: str, user: str | None) -> str:
     """Return nginx.conf for a server in the foreground.
 
@@ -84,6 +88,7 @@ def nginx_conf(address: str, port: int, folder: str, image: str, user: str | Non
     `user`: the account of its workers, where root starts it.
     """
     as_user = f"user {user};\n" if user else ""
+    buffers = "\n".join(f"  {kind}_temp_path {folder}/bodies/{sub};" for kind, sub in _BUFFERS.items())
     return f"""\
 # Written by hpcforge netboot serve.
 {as_user}daemon off;
@@ -97,11 +102,7 @@ http {{
   sendfile on;
   default_type application/octet-stream;
   client_max_body_size 64k;
-  client_body_temp_path {folder}/bodies/body;
-  proxy_temp_path {folder}/bodies/proxy;
-  fastcgi_temp_path {folder}/bodies/fastcgi;
-  uwsgi_temp_path {folder}/bodies/uwsgi;
-  scgi_temp_path {folder}/bodies/scgi;
+{buffers}
   server {{
     listen {address}:{port};
     location = /files/installer.img {{ alias {folder}/installer.img; }}

@@ -42,13 +42,15 @@ def nodes() -> Iterator[Nodes]:
     said: list[str] = []
     try:
         lab = labs.up(
-            (labs.LabNode("n1"), labs.LabNode("n2")),
-            name=name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=Path("blueprints/rehearsal.yaml"),
-            progress=said.append,
+            labs.UpRequest(
+                name=name,
+                nodes=(labs.LabNode("n1"), labs.LabNode("n2")),
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=Path("blueprints/rehearsal.yaml"),
+            ),
+            said.append,
         )
         entries = yaml.safe_load(lab.inventory.read_text())["nodes"]
         yield Nodes(

@@ -47,14 +47,16 @@ def start() -> Iterator[Callable[..., Nodes]]:
         made.append(name)
         return Nodes(
             labs.up(
-                tuple(labs.LabNode(node) for node in names),
-                name=name,
-                cidr_wanted="10.78.0.0/23",
-                login_user="ops",
-                release=release,
-                blueprint=Path("blueprints/rehearsal.yaml"),
-                progress=said.append,
-                network_name=network,
+                labs.UpRequest(
+                    name=name,
+                    nodes=tuple(labs.LabNode(node) for node in names),
+                    cidr="10.78.0.0/23",
+                    login_user="ops",
+                    release=release,
+                    blueprint=Path("blueprints/rehearsal.yaml"),
+                    network=network,
+                ),
+                said.append,
             )
         )
 

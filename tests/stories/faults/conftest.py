@@ -261,13 +261,15 @@ def lab_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     said: list[str] = []
     try:
         labs.up(
-            [labs.LabNode(node, entry["addresses"]) for node, entry in _nodes(folder).items()],
-            name=name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=folder / "site.yaml",
-            progress=said.append,
+            labs.UpRequest(
+                name=name,
+                nodes=tuple(labs.LabNode(node, entry["addresses"]) for node, entry in _nodes(folder).items()),
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=folder / "site.yaml",
+            ),
+            said.append,
         )
         yield Site(folder, name, labs.save(name, _BARE, said.append))
     finally:

@@ -29,13 +29,15 @@ class Rehearsal:
     def up(self, nodes: tuple[labs.LabNode, ...] = NODES) -> labs.Lab:
         self.said.clear()
         self.lab = labs.up(
-            nodes,
-            name=self.name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=Path("blueprints/rehearsal.yaml"),
-            progress=self.said.append,
+            labs.UpRequest(
+                name=self.name,
+                nodes=nodes,
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=Path("blueprints/rehearsal.yaml"),
+            ),
+            self.said.append,
         )
         return self.lab
 

@@ -82,13 +82,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     name = f"test-examples-{os.getpid()}"
     try:
         lab = labs.up(
-            [labs.LabNode("n01", "10.77.0.11")],
-            name=name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=folder / "site.yaml",
-            progress=print,
+            labs.UpRequest(
+                name=name,
+                nodes=(labs.LabNode("n01", "10.77.0.11"),),
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=folder / "site.yaml",
+            ),
+            print,
         )
         yield Site(folder, lab)
     finally:

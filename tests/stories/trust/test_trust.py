@@ -142,13 +142,15 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     name, folder = f"test-trust-{os.getpid()}", tmp_path_factory.mktemp("trust")
     try:
         lab = labs.up(
-            (labs.LabNode("n1"), labs.LabNode("n2")),
-            name=name,
-            cidr_wanted="10.77.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=folder / "trust.yaml",
-            progress=print,
+            labs.UpRequest(
+                name=name,
+                nodes=(labs.LabNode("n1"), labs.LabNode("n2")),
+                cidr="10.77.0.0/24",
+                login_user="ops",
+                release="12",
+                blueprint=folder / "trust.yaml",
+            ),
+            print,
         )
         addresses = {node: lab.node(node).address for node in ("n1", "n2")}
         for role in ("base", "users", "ssh_trust"):

@@ -30,7 +30,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr("hpcforge.lab.vm.machines.RUN", tmp_path)
     subnet = IPv4Network("127.77.0.0/24")
     nodes = (LabNode("head", "127.77.0.10"),)
-    request = target_state.UpRequest("waiting", "vm", nodes, str(subnet), "ops", "12", Path("a.yaml"), "lan")
+    request = target_state.UpRequest("waiting", nodes, str(subnet), "ops", "12", Path("a.yaml"), "lan", "vm")
     tag = f"t{os.getpid() % 100_000}"
     one = target_state.new_lab(
         request, target_state.trees_of(tmp_path), subnet=subnet, tag=tag, port=1, packages_cache=""
