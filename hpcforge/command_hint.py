@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def command_line(*words: object, **options: object) -> str:
-    """A command line of this program's that can be typed as it stands: its words, and options by their names.
+    """Return a command line of this program, ready to paste: its words, and options by their names.
 
     `typed("apply", path, limit=["w1", "w2"], yes=True)`; an option that is None, False or empty was not given.
     """
@@ -21,7 +21,7 @@ def command_line(*words: object, **options: object) -> str:
 
 
 def from_here(path: Path) -> Path:
-    """A path as one would type it in the current folder."""
+    """Return a path as typed in the current folder."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

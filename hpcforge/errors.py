@@ -19,7 +19,7 @@ class ExpectedError(Exception):
         self.hint = hint or self.hint
 
     def shown(self) -> str:
-        """What is read at the terminal, with a line break at the end."""
+        """Return the text for the terminal, with a line break at the end."""
         return f"error: {self}\n" + (f"hint: {self.hint}\n" if self.hint else "")
 
 

@@ -25,7 +25,7 @@ class MisfitError(ValueError):
         self.place: list[str] = []
 
     def within(self, key: object) -> MisfitError:
-        """The same, told from one level further out."""
+        """Return the same error, seen from one level further out."""
         self.place.insert(0, _shown(key))
         return self
 
@@ -34,7 +34,7 @@ class MisfitError(ValueError):
 
 
 def check(form: Form) -> Check:
-    """A function that raises MisfitError for values that are not of this form."""
+    """Return a function that raises MisfitError for values that are not of this form."""
     name, *more = form
     return _MADE[name](*more) if more else _PLAIN[name]
 

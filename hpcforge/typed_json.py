@@ -30,13 +30,12 @@ _PLAIN = {
 
 @cache
 def fits(kind: Any) -> Check:
-    """A function that raises `hpcforge.schemas.MisfitError` for values that are not of this type."""
+    """Return a function that raises `hpcforge.schemas.MisfitError` for values that are not of this type."""
     return check(form(kind))
 
 
 @cache
 def form(kind: Any) -> Form:
-    """The form of a type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _annotated(*arguments[:2])

@@ -123,7 +123,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _program(arguments: list[str]) -> typer.Typer:
-    """The verb that is called or completed; of all verbs no more than names and help where no other is needed."""
+    """Return the program with the called or completed verb; of other verbs only names and help, unless they are
+    needed.
+    """
     completion.rejoin_words()
     app = typer.Typer(
         name="hpcforge",

@@ -184,7 +184,7 @@ def _rehearsal(site: Site) -> tuple[str, str] | None:
 
 
 def exit_code(done: ApplyResult, overtaken: bool = False) -> Exit:
-    """The worst of what happened; a run that was `overtaken`, that lost the lease, was not stopped by its operator."""
+    """Return the worst outcome; a run that was `overtaken`, that lost the lease, was not stopped by its operator."""
     if overtaken:
         return Exit.BUSY
     codes = [Exit.INTERRUPTED] * done.result.interrupted

@@ -179,7 +179,7 @@ def _models() -> list[tuple[str, str]]:
 
 
 def _lab(context: typer.Context) -> Any:
-    """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
+    """Return the record of the rehearsal on the line; None without one, or without permission to read it."""
     from hpcforge.errors import ExpectedError
     from hpcforge.lab import state
     from hpcforge.lab.names import default_lab_name, lab_names
@@ -205,7 +205,7 @@ def _first(context: typer.Context) -> str | None:
 
 
 def _blueprint(context: typer.Context) -> Any:
-    """The blueprint on the line, as mappings, lists and text; empty where there is none to be read."""
+    """Return the blueprint on the line, as mappings, lists and text; empty where it is missing or unreadable."""
     path = _first(context)
     if path is None:
         return {}

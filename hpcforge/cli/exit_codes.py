@@ -49,6 +49,5 @@ WORST_FIRST = (
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The code to exit with."""
     given = set(codes)
     return next((code for code in WORST_FIRST if code in given), Exit.DONE)

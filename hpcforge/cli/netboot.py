@@ -247,7 +247,7 @@ def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
 
 
 def console_text(node: str, lines: Sequence[str]) -> str:
-    """The last lines of an installer that failed."""
+    """Return the last lines of an installer that failed."""
     return "".join(f"{node} | {one_line(line)}\n" for line in lines)
 
 

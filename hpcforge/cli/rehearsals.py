@@ -33,12 +33,12 @@ class Named:
         return self.lab or (default_lab_name(self.blueprint) if self.blueprint else None)
 
     def typed(self, verb: str, *words: object) -> str:
-        """A command for it, as it was named."""
+        """Return a command for it, as it was named."""
         blueprint = [self.blueprint] if self.blueprint and self.lab is None else []
         return command_line("rehearse", verb, *blueprint, *words, lab=self.lab)
 
     def up(self) -> str:
-        """The command that starts it."""
+        """Return the command that starts it."""
         return command_line("rehearse", "up", self.blueprint or "BLUEPRINT", lab=self.lab)
 
 
@@ -56,7 +56,7 @@ def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
 
 
 def take(words: list[str], least: int, most: int | None) -> list[str]:
-    """The words behind a blueprint, if there are as many as there should be."""
+    """Return the words behind a blueprint; check their number."""
     if len(words) < least or (most is not None and len(words) > most):
         what = (
             f"unexpected argument {words[most]!r}"

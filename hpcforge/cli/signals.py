@@ -28,7 +28,7 @@ def at_once() -> None:
 
 @contextmanager
 def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[], bool]]:
-    """The first signal sets the given flag and prints what happens `then`; the next one ends the process at once."""
+    """Set the given flag at the first signal and print what happens `then`; the next one ends the process at once."""
     told: list[int] = []
 
     def take(number: int, _frame: FrameType | None) -> None:

@@ -96,13 +96,13 @@ def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
 
 
 def lab_kind(loaded: Loaded) -> LabKind:
-    """What the nodes of its rehearsal are."""
+    """Return the kind of its rehearsal's nodes."""
     wanted = loaded.blueprint.inventory
     return wanted.lab if isinstance(wanted, LabSection) else DEFAULT
 
 
 def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:
-    """The rehearsal of a real site: on the lab that is there, else on one that would be made of `nodes`."""
+    """Return the rehearsal of a real site: on the present lab, else on one that would be made of `nodes`."""
     facts = lab_facts(loaded, lab, nodes)
     cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
     found = package_origins(loaded, cluster)
@@ -138,9 +138,9 @@ def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:
 
 
 def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) -> LabFacts:
-    """What the lab has of this site's nodes; None: what one of `nodes` would have if it were up.
+    """Return the facts of a lab of this site's nodes; without a lab, those of one of `nodes` if it were up.
 
-    Raises UsageError where the lab is not one to rehearse the site in.
+    Raise UsageError where the lab is not one to rehearse the site in.
     """
     cluster = loaded.cluster
     if lab is None:

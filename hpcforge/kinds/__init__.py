@@ -61,6 +61,6 @@ def spare(level: int, drives: int) -> int:
 
 
 def sent(kind: str) -> Any:
-    """The class of resources of a kind, with what goes with them when they are sent; imported when it is asked for."""
+    """Return the class of resources of a kind in the form that is sent; imported on request."""
     module = importlib.import_module(f"hpcforge.kinds.{kind}")
     return getattr(module, "SENT", module.RESOURCE)

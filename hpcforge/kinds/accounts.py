@@ -44,7 +44,7 @@ class Account(Resource):
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """It is locked, never deleted, nor is its home."""
+        """Return the line on its removal: it is locked, and neither it nor its home is deleted."""
         return f"account {name}: lock; its home stays"
 
 

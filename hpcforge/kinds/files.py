@@ -61,7 +61,7 @@ class File(Resource):
         return bool(found["exists"]) and found.get("digest") == self.digest
 
     def drifted(self, found: ActualState) -> bool:
-        """It is not what hpcforge last wrote: somebody else changed or removed it."""
+        """Return True if it is not what hpcforge last wrote: another program changed or removed it."""
         return drifted(self.digest, found)
 
     def input_changed(self, found: ActualState) -> bool:  # noqa: ARG002

@@ -44,7 +44,7 @@ class Mount(Resource):
         return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(found) or self.options}"
 
     def _news(self, found: ActualState) -> str:
-        """What differs from what was to be mounted there until now."""
+        """Describe the difference from the present mount."""
         if "what" not in found:
             return ""
         was, now = found["options"].split(","), self.options.split(",")
@@ -58,7 +58,7 @@ class Mount(Resource):
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """What is on it stays there."""
+        """Return the line on its removal: its files stay there."""
         return f"mount {name}: unmounted; what is on it stays there"
 
 

@@ -26,7 +26,7 @@ class PackageSource(Resource):
     architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a name or a password in an address: its file is read by everybody on the node."""
+        """Raise ValueError for a name or a password in an address: every user on the node can read its file."""
         if any("@" in uri.partition("://")[2].partition("/")[0] for uri in self.uris):
             raise ValueError(
                 "uris: a name or a password in an address would be readable by every user of the node: leave it out; "

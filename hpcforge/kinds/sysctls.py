@@ -28,7 +28,7 @@ class Sysctl(Resource):
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """It gets the value that it had."""
+        """Return the line on its removal: it gets its earlier value."""
         return f"sysctl {name}: restored to its value before hpcforge"
 
 

@@ -1,4 +1,4 @@
-"""The secrets that roles declare: the form of each, and the roles that may put it into files. Values are elsewhere."""
+"""The secrets that roles declare: their forms, and the roles that may put them into files. Values never come here."""
 
 from __future__ import annotations
 
