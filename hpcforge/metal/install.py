@@ -28,7 +28,7 @@ from hpcforge.metal.netboot.decide import Record, failed
 from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
-    Turns,
+    TurnRules,
     carried_out,
     controllers,
     disturbed,
@@ -175,7 +175,7 @@ def _with_jobs(
 
 
 @dataclass(frozen=True)
-class Watch:
+class InstallWatch:
     """How nodes are followed until ssh answers, with the clock that measures it."""
 
     limit_s: float = LIMIT_S
@@ -184,7 +184,7 @@ class Watch:
     now_s: Callable[[], float] = time.monotonic
 
 
-_WATCH = Watch()
+_WATCH = InstallWatch()
 
 
 def install(
@@ -193,7 +193,7 @@ def install(
     check: Callable[[], None],
     say: Callable[[str], None],
     *,
-    watch: Watch = _WATCH,
+    watch: InstallWatch = _WATCH,
     finished: Callable[[Installation], None] = lambda _: None,
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
@@ -244,7 +244,7 @@ class _Work:
         of: Mapping[str, Controller],
         pool: ThreadPoolExecutor,
         say: Callable[[str], None],
-        watch: Watch,
+        watch: InstallWatch,
         finished: Callable[[Installation], None],
     ) -> None:
         self.site, self.of, self.pool, self.say = site, of, pool, say
@@ -445,7 +445,7 @@ def _started(
     for outcome in forgotten:
         yield replace(outcome, state="failed", why=_FORGOTTEN, reason="override")
     on = [outcome.node for outcome in still if outcome not in forgotten]
-    for outcome in switched_on(site, of, on, Wish("on"), Turns(_PAUSE_S), stopped) if on else ():
+    for outcome in switched_on(site, of, on, Wish("on"), TurnRules(_PAUSE_S), stopped) if on else ():
         lasts = told[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
 

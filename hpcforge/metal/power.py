@@ -284,7 +284,7 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
         over.set()
 
 
-class Turns(NamedTuple):
+class TurnRules(NamedTuple):
     """How nodes take turns to switch on."""
 
     pause_s: float  # between turns
@@ -297,7 +297,7 @@ def switched_on(
     of: Mapping[str, Controller],
     names: Sequence[str],
     wish: Wish,
-    turns: Turns,
+    turns: TurnRules,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes on in turns that the racks' power allows, with a pause between turns.
@@ -328,7 +328,7 @@ def cycled(
     of: Mapping[str, Controller],
     names: Sequence[str],
     wish: Wish,
-    turns: Turns,
+    turns: TurnRules,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""

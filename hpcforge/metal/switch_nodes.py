@@ -16,7 +16,7 @@ from hpcforge.metal.bmc.verbs import Wish
 from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
-    Turns,
+    TurnRules,
     announced,
     beside,
     carried_out,
@@ -122,7 +122,7 @@ def _outcomes(
     later: Collection[str],
     stopped: Event,
 ) -> Iterator[Outcome]:
-    wish, turns = switch.wish, Turns(switch.pause_s, switch.lost_feeds, later)
+    wish, turns = switch.wish, TurnRules(switch.pause_s, switch.lost_feeds, later)
     if wish.verb == "cycle":
         yield from cycled(site, of, names, wish, turns, stopped)
     elif wish.verb == "on":

@@ -63,12 +63,12 @@ def test_a_mistake_that_only_a_node_notices_fails_as_it_would_there(site: Rehear
     wrong = site.folder / "wrong.yaml"
     text = SHIPPED.read_text().replace("inventory: ../inventory/", f"inventory: {REPOSITORY}/inventory/")
     text = text.replace(
-        "  controller: head01\n", "  controller: head01\n  settings: {JobSubmitPlugins: absent}\n"
+        "  controller: head01\n", "  controller: head01\n  settings: {MCSPlugin: mcs/absent}\n"
     )
     wrong.write_text(text)
     said = site.cli("apply", str(wrong), "--yes", code=5)
-    assert re.search(r"slurm_controller FAILED: .*fatal: failed to initialize job_submit plugin", said)
+    assert re.search(r"slurm_controller FAILED: .*fatal: failed to initialize mcs plugin", said)
     site.becomes("head01", "scontrol ping | grep -c 'is UP$' || :", "1\n")  # with the configuration from before
-    assert "JobSubmitPlugins" not in site.inside("head01", "cat /etc/slurm/slurm.conf")
+    assert "mcs/absent" not in site.inside("head01", "cat /etc/slurm/slurm.conf")
     site.cli("apply", str(SHIPPED), "--yes", "--verify", "none")
     site.becomes("head01", "scontrol ping | grep -c 'is UP$' || :", "1\n")

@@ -19,7 +19,7 @@ from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
 from hpcforge.metal import install as work
-from hpcforge.metal.install import Installation, Watch, choose, install, left_out
+from hpcforge.metal.install import Installation, InstallWatch, choose, install, left_out
 from hpcforge.metal.netboot.configurations import BootHost
 from hpcforge.metal.netboot.server import Boots, begin, boot_script, broken, end, identity
 from hpcforge.metal.power import HeadUnknownError, Outcome
@@ -125,7 +125,7 @@ class Metal:
             installs,
             look,
             say,
-            watch=Watch(30.0, 0.02, answers=lambda address: up[address].up, now_s=lambda: self.clock_s),
+            watch=InstallWatch(30.0, 0.02, answers=lambda address: up[address].up, now_s=lambda: self.clock_s),
             finished=told.append,
         )
         assert {found.node: found for found in told} == {found.node: found for found in done}
@@ -250,7 +250,11 @@ def test_an_end_of_the_servers_ends_it_and_nothing_is_asked_for_any_more(metal: 
     metal.bmcs[2].does = ("once-becomes-continuous",)
     with pytest.raises(UsageError, match="dnsmasq"):
         install(
-            site, [Install("w1", "Debian 12", "img")], ended, said.append, watch=Watch(every_s=0.05, answers=_silent)
+            site,
+            [Install("w1", "Debian 12", "img")],
+            ended,
+            said.append,
+            watch=InstallWatch(every_s=0.05, answers=_silent),
         )
     assert (metal.bmcs[2].enabled, metal.bmcs[2].target) == ("Disabled", "None")
     assert records_of(site).read()["w1"].until_s == 0.0
@@ -280,7 +284,7 @@ def test_series_that_wait_for_their_turn_do_not_stop_the_others(metal: Metal, mo
     monkeypatch.setattr(work, "_started", slow)
     site = metal.open()
     installs = [Install(name, "Debian 12", "img") for name in NAMES]
-    watch = Watch(30.0, answers=lambda _: not reached.set(), now_s=lambda: 1.0)
+    watch = InstallWatch(30.0, answers=lambda _: not reached.set(), now_s=lambda: 1.0)
     with ThreadPoolExecutor(2) as pool:
         under_way = work._Work(site, installs, {}, pool, print, watch, lambda _: None)
         for name in ("store", "head", "w1"):
@@ -307,7 +311,7 @@ def test_an_end_while_a_disk_is_written_is_recorded_with_the_command_that_goes_o
         raise UsageError("nginx has ended")
 
     with pytest.raises(UsageError, match="nginx"):
-        install(site, [Install("w1", "Debian 12", "img")], begun, said.append, watch=Watch(answers=_silent))
+        install(site, [Install("w1", "Debian 12", "img")], begun, said.append, watch=InstallWatch(answers=_silent))
     record = records_of(site).read()["w1"]
     assert (record.state, record.why) == ("failed", "it was cut off")
     [line] = [line for line in said if "cut off" in line]

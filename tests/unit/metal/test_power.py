@@ -23,7 +23,7 @@ from hpcforge.metal.bmc.verbs import MachineState, Wish
 from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
-    Turns,
+    TurnRules,
     announced,
     beside,
     boot_warnings,
@@ -123,7 +123,7 @@ def test_a_node_whose_power_state_is_unclear_is_not_lost(monkeypatch: pytest.Mon
     monkeypatch.setattr(power, "carry_out", lambda *_: MachineState("changing", Boot("none", once=False)))
     of = {name: cast(Controller, SimpleNamespace(quirks=())) for name in ("g01", "g02")}
     site = cast(Site, SimpleNamespace(loaded=loaded, cluster=loaded.cluster))
-    found = list(cycled(site, of, ["g01", "g02"], Wish("cycle", hard=True), Turns(0.0)))
+    found = list(cycled(site, of, ["g01", "g02"], Wish("cycle", hard=True), TurnRules(0.0)))
     why = "its power state is changing, neither on nor off"
     assert sorted((outcome.node, outcome.state, outcome.why) for outcome in found) == [
         ("g01", "failed", why),
