@@ -62,9 +62,7 @@ def test_nothing_of_it_is_kept_as_the_sites(site: Rehearsal) -> None:
 def test_a_mistake_that_only_a_node_notices_fails_as_it_would_there(site: Rehearsal) -> None:
     wrong = site.folder / "wrong.yaml"
     text = SHIPPED.read_text().replace("inventory: ../inventory/", f"inventory: {REPOSITORY}/inventory/")
-    text = text.replace(
-        "  controller: head01\n", "  controller: head01\n  settings: {MCSPlugin: mcs/absent}\n"
-    )
+    text = text.replace("  controller: head01\n", "  controller: head01\n  settings: {MCSPlugin: mcs/absent}\n")
     wrong.write_text(text)
     said = site.cli("apply", str(wrong), "--yes", code=5)
     assert re.search(r"slurm_controller FAILED: .*fatal: failed to initialize mcs plugin", said)
