@@ -141,7 +141,8 @@ def _program(arguments: list[str]) -> typer.Typer:
     for panel, verbs in _PANELS.items():
         for name, summary in verbs.items():
             if name == called:
-                getattr(import_module(f"hpcforge.cli.{name}"), name).add_to(app, name, panel, summary)
+                module = name.replace("-", "_")
+                getattr(import_module(f"hpcforge.cli.{module}"), module).add_to(app, name, panel, summary)
             elif called is None:
                 app.command(name, help=summary, rich_help_panel=panel)(_nothing)
     return app

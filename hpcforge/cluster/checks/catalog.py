@@ -193,7 +193,7 @@ def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
         for key, distribution in catalog.distributions.items()
         if distribution.package_manager in PACKAGE_MANAGERS
     ]
-    message = f"{system} has {by}: hpcforge installs packages only with {' '.join(PACKAGE_MANAGERS)}"
+    message = f"{system} has {by}: hpcforge installs packages only with {' or '.join(PACKAGE_MANAGERS)}"
     return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 

@@ -58,7 +58,7 @@ def test_no_code_names_a_row() -> None:
 @pytest.mark.parametrize(
     ("row", "reply"),
     [
-        ("do: retry-after\n  statuses: [429]\n  not_processed: [429]\n  wait_s: 5\n  every_s: 0.02", Reply(429)),
+        ("do: retry-after\n  statuses: [599]\n  not_processed: [599]\n  wait_s: 5\n  every_s: 0.02", Reply(599)),
         ("do: send-etag\n  statuses: [409]", Reply(409)),
         ("do: report-value\n  properties: [BootSourceOverrideMode]\n  values: [UEFI]", None),
         ("do: use-settings\n  properties: [BootSourceOverrideMode]", None),

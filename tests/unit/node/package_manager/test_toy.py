@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from hpcforge import kinds
+from hpcforge.kinds import PACKAGE_MANAGERS
 from hpcforge.node import bundle, kept_on_removal, package_manager
 from hpcforge.node.events import NodeError
 from hpcforge.node.package_manager import apt
@@ -25,8 +26,8 @@ from tests.unit.node.package_manager import toy
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts file systems")
 
 Events = list[dict[str, Any]]
-ROW = '{"apt": "/usr/bin/apt-get"}'
-WITH_TOY = f'{{"toy": "{toy.DATABASE}", "apt": "/usr/bin/apt-get"}}'
+ROW = json.dumps(dict(PACKAGE_MANAGERS))
+WITH_TOY = json.dumps({"toy": str(toy.DATABASE), **PACKAGE_MANAGERS})
 OF_APT = "apt-get apt-mark apt-cache apt-config dpkg dpkg-query"
 MOUNTED = f"""
 mount --bind "$1/lib" /var/lib || exit 98
