@@ -103,7 +103,7 @@ class PlacedSite:
         return replace(racks, bom=(*racks.bom, *bom(self.cables, self.room.catalog.cables)))
 
     def fabric_designs(self) -> tuple[FabricDesign, ...]:
-        """Return what each fabric comes to."""
+        """Return the design of each fabric: switches, cables and measures."""
         return tuple(map(fabric_design, self.cables))
 
 

@@ -118,7 +118,7 @@ def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
 
 
 def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Iterator[Finding]:
-    """Yield that a name is nobody's; with a directory it may be somebody's there, which the controller is asked."""
+    """Yield a finding for a name that is no user; with a directory none, since the controller checks it there."""
     users = draft.keys("users")
     if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
         return

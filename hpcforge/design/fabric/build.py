@@ -226,7 +226,7 @@ class _Groups:
 
 
 def _dragonfly(ask: Ask) -> Fabric:
-    """Return the fabric. Raises CannotBuildError with the bound that is in the way."""
+    """Return the fabric. Raises CannotBuildError with the bound that it breaks."""
     return _groups_of_switches(ask) if ask.topology == "dragonfly" else _groups_of_leaves(ask)
 
 

@@ -46,7 +46,7 @@ def gave_up(text: str) -> str:
 
 
 def console_has_begun(text: str) -> bool:
-    """Whether a program runs in a machine, or it gave up: something is said that is not its kernel's, or its last."""
+    """Return whether a program runs in a machine or the machine gave up: a complete line is not of its kernel."""
     whole = text.rpartition("\n")[0]
     said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
     return bool(said or gave_up(text))
