@@ -76,7 +76,7 @@ def apply_site(
     site: Site,
     goal: Goal,
     choice: Selection,
-    wishes: RunOptions,
+    options: RunOptions,
     listener: Operator,
     arrivals: InstallingNodes | None = None,
 ) -> Finished:
@@ -89,7 +89,7 @@ def apply_site(
         KeyboardInterrupt: told to stop before anything had begun.
     """
     with open_engines(site) as engines:
-        session = _Session(site, goal, choice, wishes, engines, listener, arrivals)
+        session = _Session(site, goal, choice, options, engines, listener, arrivals)
         with session.until_end:
             return session.go()
 
@@ -106,13 +106,13 @@ class _Session:
         site: Site,
         wanted: Goal,
         choice: Selection,
-        wishes: RunOptions,
+        options: RunOptions,
         engines: Engines,
         listener: Operator,
         arrivals: InstallingNodes | None,
     ) -> None:
-        self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
-        self.engines, self.listener, self.stop, self.until_end = engines, listener, wishes.stop, ExitStack()
+        self.site, self.goal, self.choice, self.options = site, wanted, choice, options
+        self.engines, self.listener, self.stop, self.until_end = engines, listener, options.stop, ExitStack()
         self.arrivals = arrivals
         # One list for all looks: a node that is there at the second was planned as one that is not.
         self.arriving = [name for name in choice.nodes if arrivals and name in arrivals.under_way()]
@@ -132,7 +132,7 @@ class _Session:
         found, plan, out = self._agree()
         if self.stop():
             raise KeyboardInterrupt  # nothing has begun
-        if self.wishes.made is None:  # a plan that was made before is for the secrets as they were then
+        if self.options.made is None:  # a plan that was made before is for the secrets as they were then
             self.goal = found.goal
         if plan.pending:
             keep_revoked(self.site, self.goal)
@@ -160,7 +160,7 @@ class _Session:
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        outcome = Finished(plan, done, self.wishes.exit_code(done, overtaken))
+        outcome = Finished(plan, done, self.options.exit_code(done, overtaken))
         left = [leaver.node for leaver in found.survey.leaving if _has_left(leaver.node, done)]
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
@@ -181,17 +181,17 @@ class _Session:
             found = self._look()
         self.commit = remark(self.site, found.survey, self.listener.say)
         plan, out = found.plan, dict[str, str]()
-        if self.wishes.made is not None:
-            plan, out = self._still_holds(self.wishes.made, found.plan)
+        if self.options.made is not None:
+            plan, out = self._still_holds(self.options.made, found.plan)
         self.listener.plan(plan, out)
         if not plan.pending:
             return found, plan, out
-        if self.wishes.confirm is not None:
-            self.wishes.confirm(len(plan.touched) + len(plan.leaving))
+        if self.options.confirm is not None:
+            self.options.confirm(len(plan.touched) + len(plan.leaving))
         if self.lease is None:
             self._lock()
             if (
-                self.wishes.confirm is not None or self.wishes.lock_timeout_s
+                self.options.confirm is not None or self.options.lock_timeout_s
             ):  # minutes may have passed, and another run
                 found = self._look()
                 plan, since = self._still_holds(plan, found.plan)
@@ -202,9 +202,9 @@ class _Session:
     def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
         """Return an earlier plan without the nodes that have changed since; those, and why."""
         out = stale_nodes(made, now)
-        if out and self.wishes.strict:
+        if out and self.options.strict:
             names = ", ".join(out)
-            raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.wishes.plan_again}")
+            raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.options.plan_again}")
         return drop_nodes(made, out, now), out
 
     def _look(self) -> Comparison:
@@ -221,7 +221,7 @@ class _Session:
         return self.arrivals.arriving(self.site, self.arriving, self.engines, scope, self.run, say)
 
     def _lock(self) -> None:
-        wait_s, say = self.wishes.lock_timeout_s, self.listener.say
+        wait_s, say = self.options.lock_timeout_s, self.listener.say
         with self.listener.waits("lease"):
             held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
         self.lease = self.until_end.enter_context(held)
@@ -245,7 +245,7 @@ class _Session:
         past_run = past(
             self.run,
             outcome.done.result,
-            args=self.wishes.args,
+            args=self.options.args,
             dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
             exit_code=outcome.exit,
