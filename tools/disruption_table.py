@@ -390,9 +390,9 @@ def _names(role: DesiredRole) -> Mapping[str, Sequence[str]]:
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
-    found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
-    found |= {"restart"} if any(removal.owns.units for some in plan.removals.values() for removal in some) else set()
-    found |= {removal.owns.disrupts for some in plan.removals.values() for removal in some}
+    found: set[Disruption] = {change.disruption for step in plan.changes.steps for change in step.changes.values()}
+    found |= {"restart"} if any(removal.owns.units for some in plan.changes.removals.values() for removal in some) else set()
+    found |= {removal.owns.disrupts for some in plan.changes.removals.values() for removal in some}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 
@@ -404,11 +404,11 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
     if leaving:
         yield f"leaves: `{fold(leaving)}` is drained, stopped, cleaned"
     lines: dict[str, list[str]] = {}
-    for step in plan.steps:
+    for step in plan.changes.steps:
         for node, change in step.changes.items():
             if node not in new:
                 lines.setdefault(f"{step.role}: {'; '.join(_parts(change))}", []).append(node)
-    for node, removals in plan.removals.items():
+    for node, removals in plan.changes.removals.items():
         for removal in removals:
             lines.setdefault(f"{removal.role}: {'; '.join(_gone(removal))}", []).append(node)
     for line, nodes in lines.items():

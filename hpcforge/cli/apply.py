@@ -109,7 +109,7 @@ def _applied(options: ApplyOptions) -> _Applied:
         target, made = goal(site, make=True), None
         if options.plan_file is not None:
             made = read_plan(options.plan_file, target.desired, target.secrets, _plan_again(options))
-            select = replace(select, verify=made.verify)
+            select = replace(select, verify=made.policy.verify)
         choice = choose(site, target.desired, select)
         choice = replace(choice, scope=replace(choice.scope, take_over=options.take_over))
         live = not (options.as_json and printing.on_terminal())  # two cannot write to one screen

@@ -63,8 +63,9 @@ def _with_warnings(site: Site, installs: Sequence[Install]) -> Sequence[Install]
 def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
     """Return the plan with what is installed, which is no longer called unreachable."""
     nodes = {install.node for install in installs}
-    silent = {name: why for name, why in plan.unreachable.items() if name not in nodes}
-    return dataclasses.replace(plan, installs=tuple(installs), unreachable=silent)
+    silent = {name: why for name, why in plan.state.unreachable.items() if name not in nodes}
+    changes = dataclasses.replace(plan.changes, installs=tuple(installs))
+    return dataclasses.replace(plan, changes=changes, state=dataclasses.replace(plan.state, unreachable=silent))
 
 
 @contextmanager

@@ -142,7 +142,7 @@ def _without_system(cluster: Cluster, made: Plan) -> list[str]:
     return [
         node.name
         for node in cluster.nodes
-        if node.name in made.unreachable and not node.host_keys and node.mac and node.bmc and node.bmc.address
+        if node.name in made.state.unreachable and not node.host_keys and node.mac and node.bmc and node.bmc.address
     ]
 
 
@@ -152,6 +152,8 @@ def _say(text: str) -> None:
 
 def exit_code(made: Plan) -> Exit:
     """Return what a plan alone says."""
-    unreachable = made.unreachable or any(leaver.unreachable for leaver in made.leaving)
-    codes = [Exit.PENDING] * bool(made.pending or made.down) + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(codes + [Exit.FAILED] * bool(made.refused or any(leaver.unknown for leaver in made.leaving)))
+    unreachable = made.state.unreachable or any(leaver.unreachable for leaver in made.changes.leaving)
+    codes = [Exit.PENDING] * bool(made.pending or made.state.down) + [Exit.UNREACHABLE] * bool(unreachable)
+    return worst(
+        codes + [Exit.FAILED] * bool(made.state.refused or any(leaver.unknown for leaver in made.changes.leaving))
+    )

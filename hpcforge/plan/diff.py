@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
@@ -18,11 +19,14 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import (
     OLD_STATE,
     Change,
+    Changes,
+    ClusterState,
     Kept,
     Leaving,
     Obstacle,
     OwnedResources,
     Plan,
+    Policy,
     Removal,
     Step,
 )
@@ -115,70 +119,131 @@ def diff(
 
     `head` is the controller's answer, where it is not among them.
     """
-    reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
+    inputs = _Inputs(cluster, desired, observed, scope, head or observed.get(cluster.slurm.controller))
     bare = Bare(desired.texts, scope)
-    found = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
-    controller = head or observed.get(cluster.slurm.controller)
-    clocks = _clocks(cluster, reachable, controller, found)
-    numbers = number_conflicts(cluster, desired, reachable, controller)
-    in_scope = (conflict for conflict in numbers if scope.only is None or conflict.role in scope.only)
-    named = tuple(_obstacles(desired, reachable, scope))
+    by_node = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in inputs.reachable.items()}
+    clocks = _clocks(cluster, inputs.reachable, inputs.controller, by_node)
+    named = tuple(_obstacles(desired, inputs.reachable, scope))
     kept_aside = tuple(obstacle for obstacle in named if scope.take_over and obstacle.kind == OLD_STATE)
-    obstacles = tuple(obstacle for obstacle in (*named, *in_scope) if obstacle not in kept_aside)
+    obstacles = tuple(obstacle for obstacle in (*named, *_number_conflicts(inputs)) if obstacle not in kept_aside)
     refused = {clock.node for clock in clocks if clock.refused} | {obstacle.node for obstacle in obstacles}
-    steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
-    for name, changes in found.items():
-        for wanted, change in changes if name not in refused else ():
-            steps[wanted.role][name] = change
-    changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
-    busy = {node for step in changed for node in step.changes} | refused
-    workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
-    short = tuple(_short(workers, reachable, busy))
-    answers = controller.answers if controller else {}
-    slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
-    if leaving and not _never_ran(cluster, desired, reachable):
-        leaving = [_unless_told(leaver, answers) for leaver in leaving]
-    going = [leaver.node for leaver in leaving if leaver.worker]
-    waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
-    removals = {
-        name: gone
-        for name, seen in reachable.items()
-        if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, scope)))
-    }
-    told = drains(short, judged(workers, slurm_nodes))
-    run_as = cluster.acceptance.run_as if cluster.acceptance else None
-    jobs_feel = nodes_affecting_jobs(desired, [node.name for node in cluster.workers], run_as, changed, removals, told)
+    steps = _steps(desired, by_node, refused)
+    busy = {node for step in steps for node in step.changes} | refused
+    short = tuple(_short(inputs.workers, inputs.reachable, busy))
+    if leaving and not _never_ran(cluster, desired, inputs.reachable):
+        leaving = [_unless_told(leaver, inputs.answers) for leaver in leaving]
+    orders = drains(short, judged(inputs.workers, inputs.slurm_nodes))
+    changes = _changes(inputs, steps, tuple(leaving), orders, refused)
+    aside = tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused)
     return Plan(
         cluster=cluster.name,
         nodes=tuple(node.name for node in cluster.nodes if node.name in observed),
-        steps=changed,
-        first_contact=tuple(name for name, seen in reachable.items() if not seen.python and name not in refused),
-        unreachable={name: seen.unreachable for name, seen in observed.items() if seen.unreachable is not None},
-        controller=cluster.slurm.controller,
-        declared=workers,
-        shortfalls=short,
-        drains=told,
-        texts=_texts(desired, changed),
+        changes=replace(changes, kept_aside=aside),
+        state=replace(_state(inputs, leaving), shortfalls=short, clocks=clocks, obstacles=obstacles),
+        policy=_policy(inputs),
+    )
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Everything that nodes are compared by, and what follows from the answers."""
+
+    cluster: Cluster
+    desired: Desired
+    observed: Mapping[str, Observation]
+    scope: Scope
+    controller: Observation | None
+
+    @cached_property
+    def reachable(self) -> dict[str, Observation]:
+        return {name: observation for name, observation in self.observed.items() if observation.unreachable is None}
+
+    @cached_property
+    def workers(self) -> tuple[DeclaredWorker, ...]:
+        return tuple(worker for worker in declared(self.cluster) if worker.node in self.reachable)
+
+    @property
+    def answers(self) -> Mapping[str, str]:
+        return self.controller.answers if self.controller else {}
+
+    @cached_property
+    def slurm_nodes(self) -> Mapping[str, tuple[str, str]]:
+        return parse_slurm_nodes(self.answers.get(SLURM_NODES, ""))
+
+
+def _number_conflicts(inputs: _Inputs) -> Iterator[Obstacle]:
+    only = inputs.scope.only
+    conflicts = number_conflicts(inputs.cluster, inputs.desired, inputs.reachable, inputs.controller)
+    return (conflict for conflict in conflicts if only is None or conflict.role in only)
+
+
+def _steps(
+    desired: Desired, by_node: Mapping[str, Sequence[tuple[DesiredRole, Change]]], refused: Set[str]
+) -> tuple[Step, ...]:
+    steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
+    for name, changes in by_node.items():
+        for role, change in changes if name not in refused else ():
+            steps[role.role][name] = change
+    return tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
+
+
+def _changes(
+    inputs: _Inputs,
+    steps: tuple[Step, ...],
+    leaving: tuple[Leaving, ...],
+    orders: tuple[DrainOrder, ...],
+    refused: Set[str],
+) -> Changes:
+    cluster, desired = inputs.cluster, inputs.desired
+    removals = {
+        name: gone
+        for name, seen in inputs.reachable.items()
+        if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, inputs.scope)))
+    }
+    run_as = cluster.acceptance.run_as if cluster.acceptance else None
+    workers = [node.name for node in cluster.workers]
+    felt = nodes_affecting_jobs(desired, workers, run_as, steps, removals, orders)
+    first_contact = (name for name, seen in inputs.reachable.items() if not seen.python and name not in refused)
+    return Changes(
+        steps=steps,
+        first_contact=tuple(first_contact),
+        drains=orders,
+        texts=_texts(desired, steps),
         removals=removals,
-        leaving=tuple(leaving),
-        groups={node.name: node.group for node in cluster.nodes if node.name in observed},
-        in_service=_in_service(cluster, desired, reachable, slurm_nodes),
+        leaving=leaving,
+        artifacts=desired.artifacts if any(_brings_artifacts(step, desired.depot) for step in steps) else (),
+        felt=tuple(node.name for node in cluster.nodes if node.name in felt),
+        take_over=inputs.scope.take_over,
+    )
+
+
+def _state(inputs: _Inputs, leaving: Iterable[Leaving]) -> ClusterState:
+    cluster, answers = inputs.cluster, inputs.answers
+    names = [leaver.node for leaver in leaving if leaver.worker]
+    waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if names else ()
+    sizes = {partition.name: len(partition.nodes) for partition in cluster.slurm.partitions}
+    unreachable = {name: observation.unreachable for name, observation in inputs.observed.items()}
+    return ClusterState(
+        unreachable={name: reason for name, reason in unreachable.items() if reason is not None},
+        shortfalls=(),
+        in_service=_in_service(cluster, inputs.desired, inputs.reachable, inputs.slurm_nodes),
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
-        asked_for={name: asking for name in going if (asking := asks_for(name, waiting))},
-        too_large=too_large(
-            waiting, {partition.name: len(partition.nodes) for partition in cluster.slurm.partitions}, len(going)
-        ),
+        asked_for={name: jobs for name in names if (jobs := asks_for(name, waiting))},
+        too_large=too_large(waiting, sizes, len(names)),
+        basis={name: observation.basis for name, observation in inputs.reachable.items()},
+    )
+
+
+def _policy(inputs: _Inputs) -> Policy:
+    cluster, via = inputs.cluster, inputs.cluster.access.via
+    return Policy(
+        controller=cluster.slurm.controller,
+        declared=inputs.workers,
+        groups={node.name: node.group for node in cluster.nodes if node.name in inputs.observed},
         rollout=cluster.rollout,
-        basis={name: seen.basis for name, seen in reachable.items()},
-        scheduler=desired.scheduler,
-        artifacts=desired.artifacts if any(_brings_artifacts(step, desired.depot) for step in changed) else (),
-        clocks=clocks,
-        felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
-        obstacles=obstacles,
-        take_over=scope.take_over,
-        kept_aside=tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused),
+        scheduler=inputs.desired.scheduler,
         weights=tuple(f"{key}={value}" for key, value in cluster.slurm.implied if key.startswith("PriorityWeight")),
-        via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
+        via=via.name if via and via.is_node else None,
     )
 
 

@@ -234,63 +234,23 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything an apply will do."""
+class Changes:
+    """The changes of an apply."""
 
-    cluster: str
-    nodes: tuple[str, ...]  # all the plan speaks of, reachable or not
     steps: tuple[Step, ...]  # in the order roles are done on a node
     first_contact: tuple[str, ...]  # nodes that lack Python 3 and get it first
-    unreachable: Mapping[str, str]  # node -> why
-    controller: str
-    declared: tuple[DeclaredWorker, ...]  # what each worker must show to be admitted
-    shortfalls: tuple[Shortfall, ...]  # who does not, as far as is known now
-    drains: tuple[DrainOrder, ...]  # what Slurm would be told
+    drains: tuple[DrainOrder, ...]  # orders to Slurm
     texts: Mapping[str, str]  # file content by digest, of the files that change
     removals: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)  # by node
     leaving: tuple[Leaving, ...] = ()
-    groups: Mapping[str, str] = field(default_factory=dict)  # node -> group, of `nodes`
-    in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
-    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
-    asked_for: Mapping[str, tuple[WaitingJob, ...]] = field(
-        default_factory=dict
-    )  # node that leaves -> jobs that name it
-    too_large: tuple[WaitingJob, ...] = ()  # jobs that ask for more nodes than are left
-    artifacts: tuple[Artifact, ...] = ()  # what this host is to have fetched before nodes are changed
-    rollout: Rollout = field(default_factory=Rollout)
-    basis: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # node -> part -> digest of what it answered
-    desired: str = ""  # digest of what is wanted of all nodes
-    offline: bool = False  # made without looking: as if nodes had nothing
-    scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs
-    via: str | None = None  # the node that all others are reached through
-    weights: tuple[str, ...] = ()  # of Slurm's priorities, chosen by hpcforge: "PriorityWeightQOS=100000"
-    clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
+    artifacts: tuple[Artifact, ...] = ()  # fetched to this host before nodes are changed
     felt: tuple[str, ...] = ()  # nodes with a change that jobs can feel
-    verify: Verify = "touched"  # what is tested afterwards
-    smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
-    obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
-    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
     take_over: bool = False  # old state of another cluster is renamed, also where the node cannot name it yet
-    kept_aside: tuple[Obstacle, ...] = ()  # such as nodes named
+    kept_aside: tuple[Obstacle, ...] = ()  # the old state that nodes named
     installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
 
-    @property
-    def pending(self) -> bool:
-        """True if applying would change something."""
+    def __bool__(self) -> bool:
         return bool(self.installs or self.steps or self.first_contact or self.drains or self.removals or self.leaving)
-
-    @cached_property
-    def touched(self) -> tuple[str, ...]:
-        """Nodes that would be changed, in cluster order; those that leave are apart."""
-        changed = {node for step in self.steps for node in step.changes} | set(self.first_contact) | set(self.removals)
-        return tuple(node for node in self.nodes if node in changed)
-
-    @cached_property
-    def refused(self) -> Mapping[str, str]:
-        """Nodes that answer and are left out all the same, and why."""
-        until = "hpcforge changes nothing there until it is fixed"
-        found = {obstacle.node: f"{obstacle.role}: {obstacle.said}; {until}" for obstacle in reversed(self.obstacles)}
-        return found | {clock.node: f"{clock.said}: {until}" for clock in self.clocks if clock.refused}
 
     @cached_property
     def collections(self) -> tuple[Collection, ...]:
@@ -305,15 +265,81 @@ class Plan:
         return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
 
     @cached_property
-    def restarts(self) -> tuple[str, ...]:
-        """Nodes that would be restarted, in cluster order."""
-        found = {node for step in self.steps for node, change in step.changes.items() if change.reboot}
-        return tuple(node for node in self.nodes if node in found)
-
-    @cached_property
     def together(self) -> frozenset[str]:
         """Nodes with a change that has to happen everywhere at once, which no canary can go ahead of."""
         return frozenset(n for step in self.steps for n, change in step.changes.items() if change.shape == "together")
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """The observed state that the plan was made from."""
+
+    unreachable: Mapping[str, str]  # node -> reason
+    shortfalls: tuple[Shortfall, ...]  # workers with less than is declared, as far as is known now
+    in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
+    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
+    asked_for: Mapping[str, tuple[WaitingJob, ...]] = field(
+        default_factory=dict
+    )  # node that leaves -> jobs that name it
+    too_large: tuple[WaitingJob, ...] = ()  # jobs that request more nodes than remain
+    basis: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # node -> part -> digest of its answer
+    offline: bool = False  # made without contacting nodes: as if they had nothing
+    clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
+    obstacles: tuple[Obstacle, ...] = ()  # conflicts on nodes
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
+
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        """Nodes that answer and are left out all the same, and why."""
+        until = "hpcforge changes nothing there until it is fixed"
+        reasons = {obstacle.node: f"{obstacle.role}: {obstacle.said}; {until}" for obstacle in reversed(self.obstacles)}
+        return reasons | {clock.node: f"{clock.said}: {until}" for clock in self.clocks if clock.refused}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of the cluster that an apply follows."""
+
+    controller: str
+    declared: tuple[DeclaredWorker, ...]  # what each worker must show to be admitted
+    groups: Mapping[str, str] = field(default_factory=dict)  # node -> group
+    rollout: Rollout = field(default_factory=Rollout)
+    desired: str = ""  # digest of the desired state of all nodes
+    scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs
+    via: str | None = None  # the node that all others are reached through
+    weights: tuple[str, ...] = ()  # of Slurm's priorities, chosen by hpcforge: "PriorityWeightQOS=100000"
+    verify: Verify = "touched"  # the selection of tests afterwards
+    smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it is known now
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything an apply will do."""
+
+    cluster: str
+    nodes: tuple[str, ...]  # the selected nodes, reachable or not
+    changes: Changes
+    state: ClusterState
+    policy: Policy
+
+    @property
+    def pending(self) -> bool:
+        """True if applying would change something."""
+        return bool(self.changes)
+
+    @cached_property
+    def touched(self) -> tuple[str, ...]:
+        """Nodes that would be changed, in cluster order; those that leave are apart."""
+        changes = self.changes
+        changed = {node for step in changes.steps for node in step.changes}
+        changed |= {*changes.first_contact, *changes.removals}
+        return tuple(node for node in self.nodes if node in changed)
+
+    @cached_property
+    def restarts(self) -> tuple[str, ...]:
+        """Nodes that would be restarted, in cluster order."""
+        restarted = {node for step in self.changes.steps for node, change in step.changes.items() if change.reboot}
+        return tuple(node for node in self.nodes if node in restarted)
 
 
 def worst(disruptions: Any) -> Disruption:

@@ -9,18 +9,40 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from copy import copy
+from dataclasses import fields, make_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
 from hpcforge import __version__
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import Changes, ClusterState, Plan, Policy
 
 _FORMAT = 1
 _HEADER_LIMIT = 4096  # bytes
-_PLAN = TypeAdapter(Plan)
+_PARTS = {"changes": Changes, "state": ClusterState, "policy": Policy}
+# The file has the fields of all parts side by side, in the order of its first format.
+_FIELDS = (
+    *("cluster", "nodes", "steps", "first_contact", "unreachable", "controller", "declared", "shortfalls", "drains"),
+    *("texts", "removals", "leaving", "groups", "in_service", "jobs", "asked_for", "too_large", "artifacts", "rollout"),
+    *("basis", "desired", "offline", "scheduler", "via", "weights", "clocks", "felt", "verify", "smoke", "obstacles"),
+    *("down", "take_over", "kept_aside", "installs"),
+)
+
+
+def _file_type() -> Any:
+    """Return a dataclass with the fields of the plan's parts, in the order of `_FIELDS`."""
+    entries: dict[str, tuple[str, Any, Any]] = {}
+    for part in (Plan, *_PARTS.values()):
+        hints = get_type_hints(part)
+        entries |= {entry.name: (entry.name, hints[entry.name], copy(entry)) for entry in fields(part)}
+    return make_dataclass("PlanFile", [entries[name] for name in _FIELDS])
+
+
+_FILE = _file_type()
+_PLAN = TypeAdapter(_FILE)
 
 
 class PlanFileError(ExpectedError):
@@ -32,7 +54,9 @@ class PlanFileError(ExpectedError):
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:
     """Return the file's content: everything that the plan shows, with old and new texts of files, and no secret."""
-    body = _PLAN.dump_json(plan)
+    parts = (plan, plan.changes, plan.state, plan.policy)
+    values = {entry.name: getattr(part, entry.name) for part in parts for entry in fields(part)}
+    body = _PLAN.dump_json(_FILE(**{name: values[name] for name in _FIELDS}))
     header = {
         "hpcforge_plan": _FORMAT,
         "cluster": plan.cluster,
@@ -58,7 +82,11 @@ def load_plan(data: bytes, key: bytes) -> Plan:
     body, given = rest.removesuffix(b"\n"), header.pop("hmac", None)
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), _seal(header, body, key).encode()):
         raise PlanFileError("this plan was edited, or belongs to another cluster")
-    return _PLAN.validate_json(body)
+    flat = _PLAN.validate_json(body)
+    parts = {
+        name: part(**{entry.name: getattr(flat, entry.name) for entry in fields(part)}) for name, part in _PARTS.items()
+    }
+    return Plan(flat.cluster, flat.nodes, **parts)
 
 
 def _header(line: bytes) -> dict[str, Any] | None:

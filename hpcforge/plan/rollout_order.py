@@ -26,36 +26,36 @@ class Order:
             return frozenset()
         needed = {
             other
-            for step in self.plan.steps
+            for step in self.plan.changes.steps
             for node, change in step.changes.items()
             for need in change.needs
             for other in need.nodes
             if other != node
         }
-        at_once = needed | self.plan.together
+        at_once = needed | self.plan.changes.together
         return frozenset(node for node in self.plan.touched if node in self._in_service and node not in at_once)
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Group -> its held nodes, those without jobs first, since they need not wait."""
         groups: dict[str, list[str]] = {}
-        for node in sorted((n for n in self.plan.touched if n in self.held), key=lambda n: n in self.plan.jobs):
-            groups.setdefault(self.plan.groups.get(node, node), []).append(node)
+        for node in sorted((n for n in self.plan.touched if n in self.held), key=lambda n: n in self.plan.state.jobs):
+            groups.setdefault(self.plan.policy.groups.get(node, node), []).append(node)
         return {group: tuple(nodes) for group, nodes in groups.items()}
 
     def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
         """Return the first nodes to change; none in a group without others to spare. A deferred one is no canary."""
         nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
-        count = self.plan.rollout.canary
+        count = self.plan.policy.rollout.canary
         return tuple(nodes[:count]) if len(nodes) > count else ()
 
     @cached_property
     def _in_service(self) -> frozenset[str]:
-        return frozenset(self.plan.in_service)
+        return frozenset(self.plan.state.in_service)
 
     @cached_property
     def _workers(self) -> frozenset[str]:
-        return frozenset(worker.node for worker in self.plan.declared)
+        return frozenset(worker.node for worker in self.plan.policy.declared)
 
     @cached_property
     def limited(self) -> frozenset[str]:
@@ -64,6 +64,6 @@ class Order:
 
     def has_to_be_empty(self, node: str) -> bool:
         """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
-        has_jobs = self.plan.scheduler is not None and node in self._workers
-        at_stake = node in self._in_service or node in self.plan.jobs
-        return has_jobs and at_stake and self.plan.disruption(node) in ("drain", "reboot")
+        has_jobs = self.plan.policy.scheduler is not None and node in self._workers
+        at_stake = node in self._in_service or node in self.plan.state.jobs
+        return has_jobs and at_stake and self.plan.changes.disruption(node) in ("drain", "reboot")

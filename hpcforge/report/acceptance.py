@@ -124,7 +124,7 @@ def acceptance_report(basis: AcceptanceBasis) -> AcceptanceReport:
     exceptions = tuple(_exceptions(basis, tests))
     judgement, sentence = _judged(tests, exceptions)
     drift: dict[str, dict[str, list[str]]] = {}
-    for step in basis.plan.steps:
+    for step in basis.plan.changes.steps:
         for node, change in step.changes.items():
             drift.setdefault(step.role, {}).setdefault(change.reason, []).append(node)
     return AcceptanceReport(
@@ -213,13 +213,13 @@ def _threshold(line: Threshold) -> str:
 
 def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[AcceptedNode]:
     slurm = parse_slurm_nodes(basis.head.answers.get(SLURM_NODES, ""))
-    away = {**basis.plan.unreachable, **basis.plan.refused}
+    away = {**basis.plan.state.unreachable, **basis.plan.state.refused}
     passed: dict[str, dict[str, None]] = {}
     for test in tests:
         for name in test.passed:
             passed.setdefault(name, {})[test.test] = None
     differs: dict[str, list[str]] = {}
-    for step in basis.plan.steps:
+    for step in basis.plan.changes.steps:
         for name in step.changes:
             differs.setdefault(name, []).append(step.role)
     for node in basis.cluster.nodes:
@@ -261,7 +261,7 @@ def _exceptions(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterat
         if test.status != "passed":
             yield AcceptanceException("test not passed", test.nodes, test.test, test.detail or test.status, True)
     yield from _not_compared(basis)
-    for short in plan.shortfalls:
+    for short in plan.state.shortfalls:
         what = f"{short.what} {short.observed}, declared {short.declared}"
         yield AcceptanceException("less than declared", (short.node,), what, short.todo or short.override, True)
     yield from _of_tests(basis, tests)
@@ -274,7 +274,7 @@ def _exceptions(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterat
             yield AcceptanceException("drained in Slurm", (name,), state.lower(), reason)
     if plan.pending:
         why = "hpcforge plan shows each change"
-        yield AcceptanceException("drift", plan.touched, f"{plural(len(plan.steps), 'role')} would change", why)
+        yield AcceptanceException("drift", plan.touched, f"{plural(len(plan.changes.steps), 'role')} would change", why)
     yield from (
         AcceptanceException("warning of a rule", (), text, "accepted by the blueprint") for text in basis.warnings
     )
@@ -283,7 +283,7 @@ def _exceptions(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterat
 
 def _not_compared(basis: AcceptanceBasis) -> Iterator[AcceptanceException]:
     """Yield nodes that were left out, those of one reason together."""
-    away = {**basis.plan.unreachable, **basis.plan.refused}
+    away = {**basis.plan.state.unreachable, **basis.plan.state.refused}
     without_key = {name for name in away if basis.observed[name].reason == "no-host-key"}
     for why, nodes in nodes_by_reason(away).items():
         for kind, some in ((_NO_HOST_KEY, without_key), (_NOT_COMPARED, away.keys() - without_key)):

@@ -31,7 +31,7 @@ def _stories(
 ) -> dict[str, tuple[str, str]]:
     """Return the result of each node of the plan, with details; each node has its worst result."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
-    stories |= {leaver.node: ("left", _left(result.stays.get(leaver.node))) for leaver in plan.leaving}
+    stories |= {leaver.node: ("left", _left(result.stays.get(leaver.node))) for leaver in plan.changes.leaving}
     keys = (
         "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate "
         "ends within 180 days, and ssh on the nodes refuses it from now on"

@@ -23,14 +23,14 @@ def plan_markdown(plan: Plan, again: str) -> str:
         lines += ["| role | nodes | reason | disrupts |", "|---|---|---|---|", *rows[:_MOST_ROWS]]
         lines += [f"| and {len(rows) - _MOST_ROWS} more | | | |"] * (len(rows) > _MOST_ROWS)
         lines.append("")
-    out = {**plan.unreachable, **plan.refused}
+    out = {**plan.state.unreachable, **plan.state.refused}
     if out:
         lines += [f"**Not compared:** {_plain(fold(tuple(out)))}", ""]
-    if plan.down:
-        lines += [f"**Not as planned:** {_plain(worker.sentence)}  " for worker in plan.down[:_MOST_ROWS]]
+    if plan.state.down:
+        lines += [f"**Not as planned:** {_plain(worker.sentence)}  " for worker in plan.state.down[:_MOST_ROWS]]
         lines.append("")
-    if plan.shortfalls:
-        names = fold(dict.fromkeys(shortfall.node for shortfall in plan.shortfalls))
+    if plan.state.shortfalls:
+        names = fold(dict.fromkeys(shortfall.node for shortfall in plan.state.shortfalls))
         lines += [f"**Less than declared:** {_plain(names)}", ""]
     head = "\n".join(lines)
     text = plan_text(plan)
@@ -45,17 +45,17 @@ def plan_markdown(plan: Plan, again: str) -> str:
 
 def _rows(plan: Plan) -> Iterator[str]:
     """Yield a row for each role, reason and disruption."""
-    for leaver in plan.leaving:
+    for leaver in plan.changes.leaving:
         yield _row("leaves the cluster", leaver.node, "no longer in the blueprint", "")
-    for node, removals in plan.removals.items():
+    for node, removals in plan.changes.removals.items():
         yield _row(", ".join(removal.role for removal in removals), node, "no longer wanted", "")
-    for step in plan.steps:
+    for step in plan.changes.steps:
         alike: dict[tuple[str, str], list[str]] = {}
         for node, change in step.changes.items():
             alike.setdefault((change.reason, change.disruption), []).append(node)
         for (reason, disruption), nodes in alike.items():
             yield _row(step.role, fold(nodes), reason, "" if disruption == "none" else disruption)
-    for run in plan.smoke.runs:
+    for run in plan.policy.smoke.runs:
         yield _row(f"tests: {', '.join(run.tests)}", fold(run.nodes), run.why, "")
 
 

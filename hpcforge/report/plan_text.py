@@ -65,21 +65,21 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
     `longest`: the number of lines shown of a diff; None: all.
     """
     lines: list[str] = []
-    if plan.offline:
+    if plan.state.offline:
         lines += ["No node was contacted: this is the plan for empty nodes.", ""]
-    lines += installs_text(plan.installs)
-    if plan.first_contact:
-        lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
-    for leaver in plan.leaving:
+    lines += installs_text(plan.changes.installs)
+    if plan.changes.first_contact:
+        lines += [f"bootstrap  {fold(plan.changes.first_contact)}", "  + python3 (missing)", ""]
+    for leaver in plan.changes.leaving:
         lines += [f"leaving  {leaver.node}", *_leaving(leaver, plan), ""]
-    for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
+    for nodes, body in _alike({node: _removals(found) for node, found in plan.changes.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
     aside: dict[str, list[str]] = {}
-    for old in plan.kept_aside:
+    for old in plan.changes.kept_aside:
         aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {old.why}")
     for nodes, body in _alike(aside).items():
         lines += [f"take over  {nodes}  (renamed to a name beside it, with the time)", *body, ""]
-    for step in plan.steps:
+    for step in plan.changes.steps:
         shown: dict[
             tuple[int, ...], tuple[str, ...]
         ] = {}  # nodes that are alike have the same objects in their changes
@@ -91,9 +91,9 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
             bodies[node] = shown[key]
         for nodes, body in _alike(bodies).items():
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
-    if plan.drains:
-        lines.append(f"scheduling  {plan.controller}")
-        lines += [f"  ~ {drain.action} {drain.node}: {drain.reason}" for drain in plan.drains]
+    if plan.changes.drains:
+        lines.append(f"scheduling  {plan.policy.controller}")
+        lines += [f"  ~ {drain.action} {drain.node}: {drain.reason}" for drain in plan.changes.drains]
         lines.append("")
     lines += _smoke(plan)
     lines += _notes(plan)
@@ -129,7 +129,7 @@ def disks_text(wipes: Sequence[str], drives: int) -> str:
 
 def _smoke(plan: Plan) -> Iterator[str]:
     """Write the tests on each node set, and the nodes of their sets that are not tested."""
-    for run in plan.smoke.runs:
+    for run in plan.policy.smoke.runs:
         tests = ", ".join(run.tests)
         if run.whole:
             yield from (f"smoke tests  {fold(run.nodes)}  ({run.why})", f"  ~ {tests} on all of it", "")
@@ -139,11 +139,15 @@ def _smoke(plan: Plan) -> Iterator[str]:
         beside = f", with {fold(partners)}" if partners and run.changed else ""
         rest = f"; not on {fold(run.untested)}" if run.untested else ""
         yield from (f"smoke tests  {fold(run.nodes)}  ({why})", f"  ~ {tests}{beside}{rest}", "")
-    for wait in plan.smoke.waiting:
+    for wait in plan.policy.smoke.waiting:
         held = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
         yield from (f"smoke tests wait  {fold(wait.nodes) or 'jobs run'}", f"  ~ {', '.join(wait.tests)}: {held}", "")
-    if plan.touched and plan.scheduler and (plan.verify == "none" or not (plan.smoke.runs or plan.felt)):
-        why = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
+    if (
+        plan.touched
+        and plan.policy.scheduler
+        and (plan.policy.verify == "none" or not (plan.policy.smoke.runs or plan.changes.felt))
+    ):
+        why = "--verify none" if plan.policy.verify == "none" else "jobs feel nothing of this"
         yield from (f"smoke tests  none  ({why})", "")
 
 
@@ -190,15 +194,15 @@ def _stays(removals: Sequence[Removal]) -> list[str]:
 
 
 def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
-    if why := leaver.kept_for(plan.jobs.get(leaver.node, ())):
+    if why := leaver.kept_for(plan.state.jobs.get(leaver.node, ())):
         return [f"  ! stays for now: {why}"]
-    if leaver.unreachable is not None and leaver.node not in plan.asked_for:
+    if leaver.unreachable is not None and leaver.node not in plan.state.asked_for:
         return [
             f"  ! unreachable ({leaver.unreachable}): the cluster forgets it, but it keeps its keys and certificate"
         ]
     if leaver.unknown is not None:
         return [f"  ! {leaver.unknown}"]
-    jobs, asking = plan.jobs.get(leaver.node, ()), plan.asked_for.get(leaver.node, ())
+    jobs, asking = plan.state.jobs.get(leaver.node, ()), plan.state.asked_for.get(leaver.node, ())
     if asking:
         return [f"  ! stays for now: {asked_for(leaver.node, asking)}"]
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if leaver.worker else []
@@ -208,7 +212,8 @@ def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:
     if not jobs:
         return ""
-    return f"; jobs run there ({', '.join(jobs)}): waited for up to {duration(plan.rollout.busy_wait_s)}, never killed"
+    longest = duration(plan.policy.rollout.busy_wait_s)
+    return f"; jobs run there ({', '.join(jobs)}): waited for up to {longest}, never killed"
 
 
 def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> Iterator[str]:
@@ -216,7 +221,7 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
         yield f"  + packages {' '.join(change.packages)}"
     for gone in change.removes:
         yield f"  - package {one_line(gone.name)} (removed by {one_line(', '.join(gone.by))})"
-    if change.unforeseen and not plan.offline:
+    if change.unforeseen and not plan.state.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         why = "its lists lack a package, or it cannot resolve a dependency"
@@ -224,7 +229,7 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
     yield from (f"  ~ {path}: renamed to a name beside it" for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
-            lines = [*_file(resource_change.resource, resource_change.found, plan.texts, new_files)]
+            lines = [*_file(resource_change.resource, resource_change.found, plan.changes.texts, new_files)]
             yield from lines[:longest]
             if longest is not None and len(lines) > longest:
                 yield f"      ... and {plural(len(lines) - longest, 'more line')}; all of them: in a pipe or a file"
@@ -286,27 +291,30 @@ def _pairs(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    for shortfall in plan.shortfalls:
+    for shortfall in plan.state.shortfalls:
         short = f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}"
         yield f"{shortfall.node} falls short: {short}; it will be drained."
         if shortfall.todo:
             yield f"  to fix it: {shortfall.todo}"
         yield f"  to accept it, add to overrides:  {shortfall.override}"
-    for nodes, count, reason in by_reason(plan.unreachable):
+    for nodes, count, reason in by_reason(plan.state.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
-    if plan.weights and any(step.role == plan.scheduler and plan.controller in step.changes for step in plan.steps):
-        weights = ", ".join(plan.weights)
+    if plan.policy.weights and any(
+        step.role == plan.policy.scheduler and plan.policy.controller in step.changes for step in plan.changes.steps
+    ):
+        weights = ", ".join(plan.policy.weights)
         yield f"{weights}: chosen by hpcforge for the declared shares and priorities; see docs/operations.md"
-    yield from (f"not as planned: {worker.sentence}" for worker in plan.down)
-    for clock in plan.clocks:
+    yield from (f"not as planned: {worker.sentence}" for worker in plan.state.down)
+    for clock in plan.state.clocks:
         yield from _clock(clock)
-    yield from _obstacles(plan.obstacles)
-    order, hubs = Order(plan), (plan.controller, plan.via)
+    yield from _obstacles(plan.state.obstacles)
+    order, hubs = Order(plan), (plan.policy.controller, plan.policy.via)
     for node in filter(order.has_to_be_empty, plan.touched):
-        yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
-    yield from map(_too_large, plan.too_large)
+        yield f"{node} is drained first{_waiting(plan.state.jobs.get(node, ()), plan)}"
+    yield from map(_too_large, plan.state.too_large)
     if plan.restarts:
-        yield f"{fold(plan.restarts)}: restarted, and waited for up to {duration(plan.rollout.reboot_wait_s)} each"
+        longest = duration(plan.policy.rollout.reboot_wait_s)
+        yield f"{fold(plan.restarts)}: restarted, and waited for up to {longest} each"
         yield from (f"{hub} restarts alone: nothing else is at work meanwhile" for hub in plan.restarts if hub in hubs)
     yield from _order(order)
 
@@ -342,7 +350,7 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
 
 def _order(order: Order) -> Iterator[str]:
     """How the nodes in service follow each other, where not all begin at once."""
-    rollout = order.plan.rollout
+    rollout = order.plan.policy.rollout
     first = [node for group in order.groups for node in order.canaries(group)]
     if first:
         yield f"first {fold(first)}, through to the checks; the others of {_its(first)} only if that goes well"
@@ -359,28 +367,28 @@ def _its(nodes: Sequence[str]) -> str:
 def plan_summary(plan: Plan) -> str:
     """Write the last line: the number of changed nodes, and the disruption."""
     touched = set(plan.touched)
-    out = {*plan.unreachable, *plan.refused, *(install.node for install in plan.installs)}
+    out = {*plan.state.unreachable, *plan.state.refused, *(install.node for install in plan.changes.installs)}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]
-    left_out = [f"left out: {fold(tuple(plan.refused))}"] * bool(plan.refused)
-    down = [f"not as planned: {fold(worker.node for worker in plan.down)}"] * bool(plan.down)
+    left_out = [f"left out: {fold(tuple(plan.state.refused))}"] * bool(plan.state.refused)
+    down = [f"not as planned: {fold(worker.node for worker in plan.state.down)}"] * bool(plan.state.down)
     if not plan.pending:
         nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
         return "; ".join([nothing, *left_out, *down]) + "." if untouched or left_out else "No node answers."
     parts = []
-    if plan.installs:
-        parts.append(
-            f"{plural(len(plan.installs), 'node')} to install: {fold([install.node for install in plan.installs])}"
-        )
+    if plan.changes.installs:
+        names = [install.node for install in plan.changes.installs]
+        parts.append(f"{plural(len(names), 'node')} to install: {fold(names)}")
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
-    if plan.leaving:
-        parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(leaver.node for leaver in plan.leaving)}")
+    if plan.changes.leaving:
+        names = [leaver.node for leaver in plan.changes.leaving]
+        parts.append(f"{plural(len(names), 'node')} to leave: {fold(names)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
     parts += [*left_out, *down]
-    if plan.drains:
-        parts.append(f"{plural(len(plan.drains), 'scheduling change')}")
-    worst_of = {node: plan.disruption(node) for node in plan.touched}
+    if plan.changes.drains:
+        parts.append(f"{plural(len(plan.changes.drains), 'scheduling change')}")
+    worst_of = {node: plan.changes.disruption(node) for node in plan.touched}
     for kind in reversed(DISRUPTIONS[1:]):
         nodes = [node for node, does in worst_of.items() if does == kind]
         if nodes:

@@ -62,18 +62,18 @@ def admit(
     for.
     """
     keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
-    workers = tuple(worker for worker in plan.declared if worker.node in facts)
+    workers = tuple(worker for worker in plan.policy.declared if worker.node in facts)
     awaited = tuple(worker for worker in workers if worker.node not in unfinished)
     short = tuple(
         shortfall for worker in workers for shortfall in shortfalls(worker, facts[worker.node], gpus_ready=True)
     )
     try:
-        states = _settled(engine, plan.controller, awaited, settle_s, lost)
+        states = _settled(engine, plan.policy.controller, awaited, settle_s, lost)
         orders = drains(short, judged(workers, states), keep)
         for (state, reason), nodes in _together(orders).items():
-            _ask(engine, plan.controller, *update_nodes(fold(nodes), state, reason))
+            _ask(engine, plan.policy.controller, *update_nodes(fold(nodes), state, reason))
         if orders:
-            states = _settled(engine, plan.controller, awaited, settle_s, lost)
+            states = _settled(engine, plan.policy.controller, awaited, settle_s, lost)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.
@@ -145,22 +145,22 @@ def apply_plan(
     _fetch_artifacts(engine, plan, artifacts, listener)
     observed = survey.observed
     recorded = _recorded(engine, cluster, plan, survey.head, listener)
-    listener.nodes([*plan.touched, *(leaver.node for leaver in plan.leaving)])
+    listener.nodes([*plan.touched, *(leaver.node for leaver in plan.changes.leaving)])
     with listener.phase("configure"):
-        leaving = frozenset(leaver.node for leaver in plan.leaving)
+        leaving = frozenset(leaver.node for leaver in plan.changes.leaving)
         listen = watched(engine, leaving, arriving or {}, listener.event)
         result = execute(plan, goal.secrets, engine, listen, stop, run, _looked(observed), arriving or {})
-    controller = cluster.slurm.controller
-    configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
+    controller, scheduler = cluster.slurm.controller, plan.policy.scheduler
+    configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
     why_not = None
     if result.interrupted:
         why_not = "interrupted before verification"
-    elif not plan.scheduler:
+    elif not scheduler:
         why_not = "not verified: none of these roles brings a scheduler"
     elif controller in result.lost:
         why_not = f"not verified: {controller} is unreachable"
     elif configured is not None and configured.status != "done":
-        why_not = f"not verified: {plan.scheduler} on {controller} is not done"
+        why_not = f"not verified: {scheduler} on {controller} is not done"
     if why_not is not None:
         return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
@@ -177,7 +177,7 @@ def apply_plan(
     head_of_tests = EngineHead(engine, controller, owner(run), stop)
     try:
         out = left_out(result, admission, down)
-        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, out, listener, plans=plans)
+        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.policy.verify, out, listener, plans=plans)
     except StoppedError:
         result.interrupted = True
         tests = Verified(recorded=recorded, note="interrupted while it was verified")
@@ -204,8 +204,8 @@ class _Workers:
     def down(self) -> tuple[DownWorker, ...]:
         """Return those that take no job; as the plan has them where none can have come back."""
         if not _may_change(self.plan):
-            return self.plan.down
-        again = {*self.plan.touched, *(worker.node for worker in self.plan.down)}
+            return self.plan.state.down
+        again = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
         before = {name: seen for name, seen in self.seen.items() if name not in again}
         found = down_workers.look(self.engine, self.cluster, self.names, before)
         self._explain(found)
@@ -223,7 +223,7 @@ def _as_now(worker: DownWorker, known: DownWorker) -> DownWorker:
 
 def _may_change(plan: Plan) -> bool:
     """Whether workers may register: after a change, or since their fault was fixed by hand a moment ago."""
-    return plan.pending or any(not worker.causes for worker in plan.down)
+    return plan.pending or any(not worker.causes for worker in plan.state.down)
 
 
 def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
@@ -253,7 +253,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, l
     before = load(head.reads.get(VERDICTS_PATH))
     if before.problem:
         listener.say(f"the last verdicts cannot be read ({before.problem}): testing again")
-    recorded = after(cluster, before, plan.felt)
+    recorded = after(cluster, before, plan.changes.felt)
     if recorded != before:
         problem = store_verdicts(engine, cluster.slurm.controller, recorded)
         if problem:
@@ -290,8 +290,8 @@ def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listene
         if isinstance(engine, Lease):
             engine.stay_alive()
 
-    archives = tuple(dict.fromkeys(collection.archive for collection in plan.collections))
-    if plan.artifacts or archives:
+    archives = tuple(dict.fromkeys(collection.archive for collection in plan.changes.collections))
+    if plan.changes.artifacts or archives:
         with listener.phase("fetch artifacts"):
-            fetch((*plan.artifacts, *archives), folder, progress, listener.tally)
-            unpack(plan.collections, folder)
+            fetch((*plan.changes.artifacts, *archives), folder, progress, listener.tally)
+            unpack(plan.changes.collections, folder)

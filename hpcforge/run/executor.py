@@ -30,10 +30,10 @@ class RoleDependencies:
         self._plan, self._outcomes = plan, outcomes
         self._needs = {
             (node, step.role): [(other, need.role) for need in change.needs for other in need.nodes]
-            for step in plan.steps
+            for step in plan.changes.steps
             for node, change in step.changes.items()
         }
-        for node, removals in plan.removals.items():
+        for node, removals in plan.changes.removals.items():
             self._needs |= {
                 (node, removed(removal.role)): [(node, removal.role)] for removal in removals if removal.guard
             }
@@ -53,16 +53,16 @@ class RoleDependencies:
 
     def _before(self, node: str, role: str, stage: Stage) -> Iterator[Pair]:
         yield from self.of(node, role)
-        controller = self._plan.controller
+        controller = self._plan.policy.controller
         if role in stage.barrier and node != controller and (controller, role) in self._needs:
             yield controller, role  # a key that the controller has not got would cut everybody off
 
     def _lost(self, pair: Pair) -> str | None:
         node, role = pair
-        if node in self._plan.unreachable:
-            return f"{role} on {node}: {self._plan.unreachable[node]}"
-        if node in self._plan.refused:
-            return f"{role} on {node}: {self._plan.refused[node]}"
+        if node in self._plan.state.unreachable:
+            return f"{role} on {node}: {self._plan.state.unreachable[node]}"
+        if node in self._plan.state.refused:
+            return f"{role} on {node}: {self._plan.state.refused[node]}"
         outcome = self._outcomes.get(node, {}).get(role)
         if outcome is None or outcome.status == "done":
             return None
@@ -137,21 +137,21 @@ class _Executor:
     ) -> None:
         self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
         self.order = Order(plan)
-        self.workers = {worker.node: worker for worker in plan.declared}  # but those that leave the cluster
+        self.workers = {worker.node: worker for worker in plan.policy.declared}  # but those that leave the cluster
         self.turns = Rollout(self.order)
         self.nodes = {
             name: NodeState(name, deque(stages(plan, name, secrets, run)), arriving.get(name)) for name in plan.touched
         }
-        self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
+        self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.state.unreachable))
         self.needs = RoleDependencies(plan, self.result.outcomes)
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
-        self.leaving = {leaver.node: leaver for leaver in plan.leaving}
-        self.result.outcomes |= {name: {} for name in plan.refused}
+        self.leaving = {leaver.node: leaver for leaver in plan.changes.leaving}
+        self.result.outcomes |= {name: {} for name in plan.state.refused}
         self._settle_refused(plan)
-        for leaver in plan.leaving:
+        for leaver in plan.changes.leaving:
             self.result.outcomes[leaver.node] = {}
             self.nodes[leaver.node] = NodeState(leaver.node, deque(leaving_stages(leaver, run)))
-            jobs, asking = plan.jobs.get(leaver.node, ()), plan.asked_for.get(leaver.node, ())
+            jobs, asking = plan.state.jobs.get(leaver.node, ()), plan.state.asked_for.get(leaver.node, ())
             if leaver.unknown is not None:
                 self._end(self.nodes[leaver.node], RoleOutcome("failed", leaver.unknown))
             elif why := leaver.kept_for(jobs):
@@ -166,11 +166,11 @@ class _Executor:
 
     def _settle_refused(self, plan: Plan) -> None:
         """Settle what fails before it begins: nodes whose clock is wrong, and roles with something in their way."""
-        for clock in plan.clocks:
+        for clock in plan.state.clocks:
             if clock.refused:
-                self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.refused[clock.node]))
+                self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.state.refused[clock.node]))
         in_the_way: dict[tuple[str, str], list[str]] = {}
-        for thing in plan.obstacles:
+        for thing in plan.state.obstacles:
             in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
         for (name, role), reasons in in_the_way.items():
             self._settle(name, role, RoleOutcome("failed", "; ".join(reasons)))
@@ -250,7 +250,7 @@ class _Executor:
         if node.back is None:
             if not self._may_go_back(node):
                 return False
-            node.back = Resume(self.engine, self.plan.controller, node.name)
+            node.back = Resume(self.engine, self.plan.policy.controller, node.name)
         if not self._in_the_way(node, None):
             node.back.go_on()
         if node.back.resumed:
@@ -265,7 +265,11 @@ class _Executor:
         if not any(other.name in self.order.limited for other in others):
             return False
         worker = self.workers.get(node.name)
-        if worker is None or node.name not in self.result.facts or node.name in [o.node for o in self.plan.shortfalls]:
+        if (
+            worker is None
+            or node.name not in self.result.facts
+            or node.name in [o.node for o in self.plan.state.shortfalls]
+        ):
             return False
         return not shortfalls(worker, self._facts(node), gpus_ready=True)
 
@@ -286,7 +290,7 @@ class _Executor:
         def say(detail: str) -> None:
             self._say(node.name, "restarting", detail)
 
-        limit_s = self.plan.rollout.reboot_wait_s
+        limit_s = self.plan.policy.rollout.reboot_wait_s
         node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
 
     def _restart(self, node: NodeState) -> None:
@@ -327,7 +331,7 @@ class _Executor:
         It restarts when nothing else is at work, and nothing else begins until it is back; but pending confirmations
         are sent, or their nodes would revert the changes. Without a stage: whether a node may begin.
         """
-        hubs = [self.nodes[name] for name in (self.plan.controller, self.plan.via) if name in self.nodes]
+        hubs = [self.nodes[name] for name in (self.plan.policy.controller, self.plan.policy.via) if name in self.nodes]
         restarts = any(hub.reboot for hub in hubs if hub is not node)
         if stage is not None and stage.confirms:
             return restarts
@@ -343,7 +347,7 @@ class _Executor:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
         if node.arrive is not None or self._in_the_way(node, None):
             return False
-        if node.name == self.plan.controller and self.leaving and not self._left(node):
+        if node.name == self.plan.policy.controller and self.leaving and not self._left(node):
             return node.ended
         if node.drain is None and node.name not in self.leaving:
             begin = self.turns.may_begin(node.name)
@@ -373,10 +377,10 @@ class _Executor:
             return True
         if node.drain is None:
             why = "leaves the cluster" if node.name in self.leaving else "is being changed"
-            limit_s, leaves = self.plan.rollout.busy_wait_s, node.name in self.leaving
-            node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s, leaves)
+            limit_s, leaves = self.plan.policy.rollout.busy_wait_s, node.name in self.leaving
+            node.drain = Drain(self.engine, self.plan.policy.controller, node.name, why, limit_s, leaves)
             node.drain.begin()
-            self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
+            self._say(node.name, "draining", ", ".join(self.plan.state.jobs.get(node.name, ())))
         node.drain.go_on()
         if node.drain.state == "busy":
             self._end(node, RoleOutcome("deferred", node.drain.detail))
@@ -406,7 +410,7 @@ class _Executor:
 
     def take(self, event: Event) -> None:
         """Account for one event."""
-        drains = self.nodes.values() if event.node == self.plan.controller else ()  # they ask the controller
+        drains = self.nodes.values() if event.node == self.plan.policy.controller else ()  # they ask the controller
         if any(node.takes_of_controller(event) for node in drains):
             return
         node = self.nodes.get(event.node)

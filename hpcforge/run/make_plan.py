@@ -103,9 +103,9 @@ def compare(
         {**found.observed, site.cluster.slurm.controller: found.head},
         down_workers.configured(found.observed),
     )
-    plan = replace(
-        plan,
-        obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles),
+    state = replace(
+        plan.state,
+        obstacles=tuple(with_line(site, obstacle) for obstacle in plan.state.obstacles),
         down=(
             *down_workers.silent_controller(engine, site.cluster, goal.desired, found.head),
             *down_workers.explained(engine, site.cluster, goal.desired, down),
@@ -113,8 +113,9 @@ def compare(
     )
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
-    out |= {worker.node: worker.sentence for worker in plan.down}
-    return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
+    out |= {worker.node: worker.sentence for worker in state.down}
+    plan = planned(site.cluster, replace(plan, state=state), recorded, choice.verify, out)
+    return Comparison(found, plan, goal)
 
 
 def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
@@ -142,7 +143,8 @@ def look(site: Site, goal: Goal, choice: Selection, say: Callable[[str], None]) 
 def compare_unseen(site: Site, goal: Goal, choice: Selection) -> Plan:
     """Return the plan for nodes that have only Python, without contacting a node."""
     bare = {name: Observation(name, {}, python=False) for name in choice.nodes}
-    plan = replace(diff(site.cluster, goal.desired, bare), offline=True, first_contact=())
+    plan = diff(site.cluster, goal.desired, bare)
+    plan = replace(plan, changes=replace(plan.changes, first_contact=()), state=replace(plan.state, offline=True))
     return planned(site.cluster, plan, Recorded(), choice.verify)
 
 
@@ -202,7 +204,8 @@ _MOST_BYTES = 1 << 30  # plans of many nodes are large
 
 def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, bytes]) -> None:
     """Write a plan, sealed with the cluster's own key."""
-    write_atomically(path, dump_plan(replace(plan, desired=desired.digest), secrets[PLAN_KEY]))
+    sealed = replace(plan, policy=replace(plan.policy, desired=desired.digest))
+    write_atomically(path, dump_plan(sealed, secrets[PLAN_KEY]))
 
 
 def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
@@ -213,7 +216,7 @@ def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again:
         PlanFileError, UsageError: it must not be applied.
     """
     plan = load_plan(read_named(path, _MOST_BYTES), secrets[PLAN_KEY])
-    if plan.desired != desired.digest:
+    if plan.policy.desired != desired.digest:
         raise UsageError(
             f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",
             f"make a new one: {again}",

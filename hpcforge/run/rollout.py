@@ -211,7 +211,7 @@ class Rollout:
         """Whether a node that has not begun may do so."""
         if node not in self._order.held:
             return Begin(True)
-        rollout = self._plan.rollout
+        rollout = self._plan.policy.rollout
         if rollout.stop_after_failures is not None and len(self._failed) >= rollout.stop_after_failures:
             return Begin(False, f"stopped after {len(self._failed)} failed: {', '.join(self._failed)}")
         first = self._canaries(self._group(node))
@@ -225,7 +225,7 @@ class Rollout:
         return Begin(not (full and node in self._order.limited))
 
     def _group(self, node: str) -> str:
-        return self._plan.groups.get(node, node)
+        return self._plan.policy.groups.get(node, node)
 
     def _canaries(self, group: str) -> tuple[str, ...]:
         if group not in self._first:

@@ -97,7 +97,7 @@ def apply_site(
 def expected_time_s(site: Site, plan: Plan) -> float | None:
     """Return the time that earlier runs like this took, by this host's copy of the history; None if there is none."""
     runs, _ = Copy.of(site.kept_as).read(site.cluster.name, _LOOK_BACK)
-    return expected_s(runs, [step.role for step in plan.steps], len(plan.touched))
+    return expected_s(runs, [step.role for step in plan.changes.steps], len(plan.touched))
 
 
 class _Session:
@@ -187,7 +187,7 @@ class _Session:
         if not plan.pending:
             return found, plan, out
         if self.options.confirm is not None:
-            self.options.confirm(len(plan.touched) + len(plan.leaving))
+            self.options.confirm(len(plan.touched) + len(plan.changes.leaving))
         if self.lease is None:
             self._lock()
             if (

@@ -87,16 +87,17 @@ _START_S = 60.0  # for a job to start and to end
 
 def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
     """Return the plan with the tests that would follow it, as far as they are known. Slurm does not use `out`."""
-    if not plan.scheduler:
-        return replace(plan, verify="none")
-    amiss = {*out} - {*plan.felt} | {
-        *plan.unreachable,
-        *plan.refused,
-        *(shortfall.node for shortfall in plan.shortfalls),
+    if not plan.policy.scheduler:
+        return replace(plan, policy=replace(plan.policy, verify="none"))
+    amiss = {*out} - {*plan.changes.felt} | {
+        *plan.state.unreachable,
+        *plan.state.refused,
+        *(shortfall.node for shortfall in plan.state.shortfalls),
     }
-    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.jobs.items()}
-    changed = after(cluster, recorded, plan.felt)
-    return replace(plan, verify=verify_what, smoke=chosen(cluster, changed, verify_what, amiss, held))
+    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.state.jobs.items()}
+    changed = after(cluster, recorded, plan.changes.felt)
+    tests = chosen(cluster, changed, verify_what, amiss, held)
+    return replace(plan, policy=replace(plan.policy, verify=verify_what, smoke=tests))
 
 
 def after(cluster: Cluster, recorded: Recorded, felt: Collection[str]) -> Recorded:

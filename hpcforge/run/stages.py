@@ -98,14 +98,14 @@ class NodeState:
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
     """Return the stages of a node, in order. `secrets` are needed as content of files and nowhere else."""
-    changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
+    changes = {step.role: step.changes[node] for step in plan.changes.steps if node in step.changes}
     found: list[Stage] = []
-    removals = plan.removals.get(node, ())
+    removals = plan.changes.removals.get(node, ())
     named = [removal for removal in removals if Association.kind in removal.owns.resources]
     free = [removal for removal in removals if not removal.guard and removal not in named]
     if free:
         found.append(_removal(node, free, leave=False))
-    if node in plan.first_contact:
+    if node in plan.changes.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
         found.append(FirstContactStage(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
@@ -118,10 +118,10 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         restarted |= bool(reboot)
     for removal in removals:
         if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
-            found.extend(_guarded_removal(node, removal, run, plan.rollout.confirm_wait_s))
+            found.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
     if named:  # slurmctld ends where its partitions name a QOS that is gone
-        stage = _removal(node, named, leave=False)
-        found.append(dataclasses.replace(stage, after=((node, plan.scheduler),) if plan.scheduler else ()))
+        stage, scheduler = _removal(node, named, leave=False), plan.policy.scheduler
+        found.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
     return tuple(_numbered(stage, run) for stage in found)
 
 
@@ -179,7 +179,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
     work: list[requests.WorkRequest] = [
         {
-            **put(role, _now(change), Contents(plan.texts, secrets)),
+            **put(role, _now(change), Contents(plan.changes.texts, secrets)),
             "packages": list(change.packages),
             "removes": [removal.name for removal in change.removes],
             "owns": owns(change.owns),
@@ -187,7 +187,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "old_state": old_state(change.old_state),
         }
         for role, change in changes.items()
-        if change.packages or _now(change) or not change.noted or (plan.take_over and change.old_state)
+        if change.packages or _now(change) or not change.noted or (plan.changes.take_over and change.old_state)
     ]
     if not work:
         return None
@@ -195,9 +195,9 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
     ]
     request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
-    if plan.take_over:
+    if plan.changes.take_over:
         request["take_over"] = True
-    if node in plan.first_contact:
+    if node in plan.changes.first_contact:
         request["inspect"] = True
         for role in work:
             change = changes[role["role"]]
@@ -301,7 +301,7 @@ def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], 
     """Build the stage for content from other nodes, like all others, but not before these are done."""
     late = _late(change)
     work: requests.WorkRequest = {
-        **put(role, late, Contents(plan.texts, {})),
+        **put(role, late, Contents(plan.changes.texts, {})),
         "owns": owns(change.owns),
         "reboot": any(resource_change.resource.kind in change.reboot for resource_change in late),
     }
@@ -357,12 +357,12 @@ def _guarded(
     run: Run,
 ) -> Iterator[Stage]:
     """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
-    guard: requests.GuardRequest = {"id": f"{run.id}.{role}", "revert_s": plan.rollout.confirm_wait_s}
+    guard: requests.GuardRequest = {"id": f"{run.id}.{role}", "revert_s": plan.policy.rollout.confirm_wait_s}
     change = changes[role]
     files = [resource_change for resource_change in change.resources if isinstance(resource_change.resource, File)]
     if files:
         work: requests.WorkRequest = {
-            **put(role, files, Contents(plan.texts, secrets)),
+            **put(role, files, Contents(plan.changes.texts, secrets)),
             "owns": owns(change.owns),
             "guard": guard,
         }

@@ -35,6 +35,7 @@ from hpcforge.run.site import Site, goal
 from tests.support.bmc_of_make import BmcOfMake
 from tests.support.fake_bmc import FakeBmc, Serving, serving
 from tests.support.metal_site import metal_site
+from tests.support.plans import with_fields
 
 IMAGE = Manifest(
     "img", Lock(ImageRequest("debian", "12", (), ()), "", (), 0, (), ()), (), "", 0, 0.0, "", Disk("d" * 64, 1)
@@ -222,6 +223,6 @@ def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) 
 def test_a_plan_names_the_silent_nodes_that_may_have_no_operating_system(site: Site) -> None:
     wanted = goal(site, make=False)
     plan = compare_unseen(site, wanted, Selection(("head", "w1"), True, Scope(None, frozenset()), "touched"))
-    silent = dataclasses.replace(plan, unreachable=dict.fromkeys(("head", "w1"), "no route"))
+    silent = with_fields(plan, unreachable=dict.fromkeys(("head", "w1"), "no route"))
     assert _without_system(site.cluster, silent) == ["head", "w1"]
     assert _without_system(site.cluster, plan) == []

@@ -202,11 +202,11 @@ def test_the_node_is_left_out_and_the_others_are_done(cluster: Cluster) -> None:
     missing = {"role": "compute", "packages": ["slurmd"]}
     answers = {name: replace(node, differs={"compute": missing}) for name, node in seen(w1=MINE, w2=NONE).items()}
     plan = diff(cluster, desired(), {**answers, **seen(head=NONE)})
-    assert (list(plan.refused), plan.touched) == (["w1"], ("w2",))
+    assert (list(plan.state.refused), plan.touched) == (["w1"], ("w2",))
     bare = {**answers, "w1": replace(answers["w1"], python=False, differs={})}
-    assert diff(cluster, desired(), {**bare, **seen(head=NONE)}).first_contact == ()  # nor does it get Python
+    assert diff(cluster, desired(), {**bare, **seen(head=NONE)}).changes.first_contact == ()  # nor does it get Python
     only = diff(cluster, desired(), {**answers, **seen(head=NONE)}, scope=Scope(only=frozenset({"controller"})))
-    assert only.obstacles == ()
+    assert only.state.obstacles == ()
 
 
 def test_numbers_of_a_node_without_python_count_too() -> None:

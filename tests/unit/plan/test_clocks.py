@@ -93,7 +93,7 @@ def test_nothing_is_planned_for_a_refused_node(cluster: Cluster, desired: Desire
     observed = {"head": seen("head", 0), "w1": seen("w1", -90, differs=True), "w2": seen("w2", 0, differs=True)}
     plan = diff(cluster, desired, observed)
     assert plan.touched == ("w2",)
-    assert list(plan.refused) == ["w1"]
+    assert list(plan.state.refused) == ["w1"]
     text = plan_text(plan)
     assert "w1 is left out: its clock is 90 s behind that of head" in text
     assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
@@ -113,7 +113,7 @@ def test_a_role_that_sets_the_clock_is_let_work(cluster: Cluster, roles_folder: 
     assert plan.touched == ("w1",)
     assert "w1: its clock is 90 s behind that of head; it is set first" in plan_text(plan)
     still = diff(cluster, wanted, {"head": seen("head", 0), "w1": seen("w1", -90)})
-    assert list(still.refused) == ["w1"]
+    assert list(still.state.refused) == ["w1"]
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_a_plan_made_before_is_not_done_where_the_clock_is_off_by_now(cluster: C
     made = diff(cluster, desired, observed)
     now = diff(cluster, desired, {**observed, "w1": replace(observed["w1"], clock=ahead(400))})
     assert drop_nodes(made, {}, now).touched == ("w2",)
-    assert list(drop_nodes(made, {}, now).refused) == ["w1"]
+    assert list(drop_nodes(made, {}, now).state.refused) == ["w1"]

@@ -49,9 +49,9 @@ def test_a_changed_file_restarts_what_watches_it_on_that_node_alone(cluster: Clu
         },
     )
     assert plan.touched == ("w2",)
-    change = plan.steps[0].changes["w2"]
+    change = plan.changes.steps[0].changes["w2"]
     assert [(unit.name, unit.actions) for unit in change.units] == [("client.service", ("restart",))]
-    assert plan.texts == {}  # a secret's text is never in a plan
+    assert plan.changes.texts == {}  # a secret's text is never in a plan
 
 
 def disturbing(roles_folder: Path, cluster: Cluster, *, watches: str, unit: str = "client.service") -> Desired:
@@ -83,7 +83,7 @@ def test_a_role_restarts_a_unit_that_it_disturbs_and_comes_before_it(
     found = {"path": changed, "exists": True, "kind": "file", "digest": "00", "text": "", "written": "00"}
     found |= {"mode": "0644", "owner": "root", "group": "root"}
     plan = diff(cluster, desired, {"w1": seen("w1", {"role": "devices", "files": [found]}), "w2": seen("w2")})
-    units = {step.role: step.changes["w1"].units for step in plan.steps}
+    units = {step.role: step.changes["w1"].units for step in plan.changes.steps}
     restarted = () if reason is None else (UnitChange("client.service", ("restart",), reason),)
     assert units == {"devices": (), **({"client": restarted} if restarted else {})}
 
@@ -99,7 +99,7 @@ def test_who_is_disturbed_is_restarted_where_its_own_files_call_for_less(roles_f
     for roles, action in (([("client", own)], "refresh"), ([("client", own), ("devices", other)], "restart")):
         differs = [{"role": role, "files": [found]} for role, found in roles]
         plan = diff(cluster, desired, {"w1": seen("w1", *differs)})
-        assert plan.steps[-1].changes["w1"].units[0].actions == (action,)
+        assert plan.changes.steps[-1].changes["w1"].units[0].actions == (action,)
 
 
 def test_a_unit_that_nobody_has_cannot_be_disturbed(roles_folder: Path, cluster: Cluster) -> None:
@@ -111,7 +111,7 @@ def test_only_mode_differs(cluster: Cluster, desired: Desired) -> None:
     wanted = desired.nodes["head"][0].of(File)[0]
     found = {"path": wanted.path, "exists": True, "digest": wanted.digest, "mode": "0666", "owner": "root"}
     plan = diff(cluster, desired, {"head": seen("head", {"role": "server", "files": [{**found, "group": "root"}]})})
-    [(file, said)] = plan.steps[0].changes["head"].of(File)
+    [(file, said)] = plan.changes.steps[0].changes["head"].of(File)
     assert file.same_content(said)
     assert "/etc/server.conf  0666 root:root -> 0644 root:root" in plan_text(plan)
 
@@ -120,7 +120,7 @@ def test_failed_check_alone_restarts_the_units(cluster: Cluster, desired: Desire
     plan = diff(
         cluster, desired, {"head": seen("head", {"role": "server", "checks": [{"name": "it answers", "detail": "no"}]})}
     )
-    change = plan.steps[0].changes["head"]
+    change = plan.changes.steps[0].changes["head"]
     assert change.units[0].actions == ("restart",)
     assert change.failed_checks == (("it answers", "no"),)
     assert "check failed: it answers: no" in plan_text(plan)
@@ -128,22 +128,22 @@ def test_failed_check_alone_restarts_the_units(cluster: Cluster, desired: Desire
 
 def test_opaque_work_runs_again_when_its_digest_changed(cluster: Cluster, desired: Desired) -> None:
     plan = diff(cluster, desired, {"w1": seen("w1", {"role": "client", "opaque": {"digest": "old"}})})
-    change = plan.steps[0].changes["w1"]
+    change = plan.changes.steps[0].changes["w1"]
     assert change.opaque is not None
     assert change.opaque.reason == "its code or inputs changed"
 
 
 def test_first_contact_wants_everything(cluster: Cluster, desired: Desired) -> None:
     plan = diff(cluster, desired, {"w1": Observation("w1", FACTS, python=False)})
-    assert plan.first_contact == ("w1",)
-    assert plan.steps[0].changes["w1"].packages == ("clientd",)
+    assert plan.changes.first_contact == ("w1",)
+    assert plan.changes.steps[0].changes["w1"].packages == ("clientd",)
 
 
 def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -> None:
     plan = diff(
         cluster, desired, {"head": seen("head"), "w1": Observation("w1", unreachable="no route \x1b[2Jto host")}
     )
-    assert plan.unreachable == {"w1": "no route \x1b[2Jto host"}
+    assert plan.state.unreachable == {"w1": "no route \x1b[2Jto host"}
     assert plan.touched == ()
     assert "no route \\x1b[2Jto host" in plan_text(plan)
 
@@ -161,14 +161,14 @@ def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desire
     idle = {SLURM_NODES: slurm("w1", "IDLE") + slurm("w2", "IDLE")}
     nodes = {"head": seen("head", answers=idle), "w1": Observation("w1", small), "w2": seen("w2")}
     plan = diff(cluster, desired, nodes)
-    assert [(drain.node, drain.action) for drain in plan.drains] == [("w1", "drain")]
-    assert plan.shortfalls[0].override == 'w1: {memory_gib: 2, reason: "has 2.0 GiB"}'
-    ours = slurm("w1", "IDLE+DRAIN", plan.drains[0].reason)
+    assert [(drain.node, drain.action) for drain in plan.changes.drains] == [("w1", "drain")]
+    assert plan.state.shortfalls[0].override == 'w1: {memory_gib: 2, reason: "has 2.0 GiB"}'
+    ours = slurm("w1", "IDLE+DRAIN", plan.changes.drains[0].reason)
     drained = {SLURM_NODES: ours + slurm("w2", "IDLE+DRAIN", "by an operator")}
     again = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained)})
-    assert again.drains == ()
+    assert again.changes.drains == ()
     mended = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained), "w1": seen("w1")})
-    assert [(drain.node, drain.action) for drain in mended.drains] == [("w1", "resume")]
+    assert [(drain.node, drain.action) for drain in mended.changes.drains] == [("w1", "resume")]
 
 
 def test_identical_changes_are_folded(cluster: Cluster, desired: Desired) -> None:
@@ -188,7 +188,7 @@ def test_a_changed_file_is_shown_as_a_diff(cluster: Cluster, desired: Desired) -
 def test_what_goes_for_a_package_is_shown_and_what_is_not_known_is_said(cluster: Cluster, desired: Desired) -> None:
     goes = {"removes": [{"name": "siteslurm", "by": ["clientd"]}], "unforeseen": ["clientd"]}
     plan = diff(cluster, desired, {"w1": seen("w1", {"role": "client", "packages": ["clientd"], **goes})})
-    assert plan.steps[0].changes["w1"].removes == (PackageRemoval("siteslurm", ("clientd",)),)
+    assert plan.changes.steps[0].changes["w1"].removes == (PackageRemoval("siteslurm", ("clientd",)),)
     text = plan_text(plan)
     assert "  + packages clientd\n  - package siteslurm (removed by clientd)\n" in text
     why = "its lists lack a package, or it cannot resolve a dependency"
@@ -205,7 +205,7 @@ def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: 
     (roles_folder / "base/role.yaml").write_text("description: First.\non: 'true'\npackages: [sudo]\n")
     desired = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
     plan = diff(cluster, desired, {name: Observation(name, python=False) for name in ("head", "w1", "w2")})
-    changes = next(step.changes for step in plan.steps if step.role == "client")
+    changes = next(step.changes for step in plan.changes.steps if step.role == "client")
     assert changes["w1"].resources is changes["w2"].resources
     assert [change.needs for change in changes.values()] == [
         (RoleNeed("base", (name,)), RoleNeed("server", ("head",))) for name in ("w1", "w2")
@@ -227,7 +227,7 @@ def test_a_worker_that_slurm_does_not_know_is_not_in_service(
     receipt = {"run": {"number": 1}}
     observed = {name: seen(name, receipt=receipt) for name in ("w1", "w2")}
     plan = diff(cluster, desired, {"head": seen("head", receipt=receipt, answers=answers), **observed})
-    assert plan.in_service == in_service
+    assert plan.state.in_service == in_service
 
 
 @pytest.mark.parametrize(
@@ -256,5 +256,5 @@ def test_without_slurm_s_own_files_no_node_is_in_service(
     head = seen("head", {"role": role.role, "files": files}, receipt=receipt)
     wanted, reachable = replace(desired, scheduler=role.role), {"head": head, **observed}
     assert _in_service(cluster, wanted, reachable, {}) == in_service
-    [leaver] = diff(cluster, wanted, reachable, [Leaving("w9", "10.0.0.9", False, None)]).leaving
+    [leaver] = diff(cluster, wanted, reachable, [Leaving("w9", "10.0.0.9", False, None)]).changes.leaving
     assert leaver.worker is leaver.may_have_jobs is bool(in_service)

@@ -53,7 +53,7 @@ def file(digest: str | None, written: str | None) -> dict[str, Any]:
 
 def the_change(cluster: Cluster, desired: Desired, observed: Observation, scope: Scope | None = None) -> Change:
     plan = diff(cluster, desired, {observed.node: observed}, scope=scope or Scope())
-    [step] = plan.steps
+    [step] = plan.changes.steps
     return step.changes[observed.node]
 
 
@@ -81,7 +81,7 @@ def test_one_word_for_why(cluster: Cluster, desired: Desired, observed: Observat
 def test_what_only_has_to_be_noted_is_pending_and_harmless(cluster: Cluster, desired: Desired) -> None:
     plan = diff(cluster, desired, {"w1": seen(unowned=["client"])})
     assert plan.pending
-    assert plan.disruption("w1") == "none"
+    assert plan.changes.disruption("w1") == "none"
     assert "all of it is as wanted; the node's record takes note of it" in plan_text(plan)
 
 
@@ -122,9 +122,9 @@ def test_a_plan_says_which_collections_its_code_uses(cluster: Cluster, desired: 
         for name, wanted in desired.nodes.items()
     }
     observed = {"w1": seen({"role": "client", "opaque": {"digest": "old"}})}
-    assert diff(cluster, desired, observed).collections == ()
+    assert diff(cluster, desired, observed).changes.collections == ()
     plan = diff(cluster, replace(desired, nodes=nodes), observed)
-    assert plan.collections == (used,)
+    assert plan.changes.collections == (used,)
     assert " with community.mysql 3.16.1 (its code or inputs changed" in plan_text(plan)
 
 
@@ -158,7 +158,7 @@ NO_ANSWER = {"role": "server", "checks": [{"name": "it answers", "detail": "no"}
 
 def test_a_reboot_that_is_due_is_pending_and_its_checks_have_not_failed(cluster: Cluster, desired: Desired) -> None:
     plan = diff(cluster, desired, {"head": seen({**NO_ANSWER, "reboot": True}, node="head")})
-    change = plan.steps[0].changes["head"]
+    change = plan.changes.steps[0].changes["head"]
     assert (change.reason, change.disruption, change.reboot) == ("reboot pending", "reboot", ("due",))
     assert (change.units, change.failed_checks) == ((), ())
     text = plan_text(plan)
@@ -172,7 +172,7 @@ def test_a_node_that_nobody_works_on_restarts_and_disrupts_nothing(cluster: Clus
     roles = {n: tuple(replace(w, disrupts={"packages": "reboot"}) for w in ws) for n, ws in desired.nodes.items()}
     observed = replace(seen({"role": "client", "packages": ["clientd"]}), receipt={**RECEIPT, "run": 0})
     plan = diff(cluster, replace(desired, nodes=roles), {"w1": observed})
-    change = plan.steps[0].changes["w1"]
+    change = plan.changes.steps[0].changes["w1"]
     assert (change.disruption, change.reboot, plan.restarts) == ("none", ("packages",), ("w1",))
 
 
@@ -232,7 +232,7 @@ def test_what_jobs_may_use_is_not_taken_from_under_them(cluster: Cluster, desire
     tree = {"old": {"trees": ["/opt/old"], "on_remove": "stop", "disrupts": "drain"}}
     slurm = replace(desired, scheduler="server")
     plan = diff(cluster, slurm, {"w1": seen(surplus=tree)})
-    assert plan.disruption("w1") == "drain"
+    assert plan.changes.disruption("w1") == "drain"
     assert "w1 is drained first" in plan_text(plan)
 
 
@@ -253,7 +253,7 @@ def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster,
     observed = {"w1": in_the_way(), "w2": seen(missing, node="w2"), "head": seen(node="head")}
     plan = diff(cluster, desired, observed)
     assert plan.touched == ("w2",)
-    assert list(plan.refused) == ["w1"]
+    assert list(plan.state.refused) == ["w1"]
     assert exit_code(plan) == Exit.FAILED
     text = plan_text(plan)
     assert (
@@ -262,7 +262,7 @@ def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster,
     )
     assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
     only = diff(cluster, desired, observed, scope=Scope(only=frozenset({"server"})))
-    assert (only.obstacles, dict(only.refused)) == ((), {})
+    assert (only.state.obstacles, dict(only.state.refused)) == ((), {})
 
 
 def test_a_check_that_has_to_pass_first_leaves_its_node_out(cluster: Cluster, desired: Desired) -> None:
@@ -277,9 +277,9 @@ def test_a_check_that_has_to_pass_first_leaves_its_node_out(cluster: Cluster, de
     failing = {"role": "client", "packages": ["clientd"], "checks": [{"name": check.name, "detail": "it is not"}]}
     observed = {"w1": seen(failing), "w2": replace(seen(failing, node="w2"), facts={}), "head": seen(node="head")}
     plan = diff(cluster, checked, observed)
-    assert (list(plan.refused), plan.touched) == (["w1"], ("w2",))  # of w2 nobody has looked yet
+    assert (list(plan.state.refused), plan.touched) == (["w1"], ("w2",))  # of w2 nobody has looked yet
     assert "  ! client: check firmware is right: it is not\n" in plan_text(plan)
-    assert diff(cluster, desired, observed).obstacles == ()
+    assert diff(cluster, desired, observed).state.obstacles == ()
 
 
 def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluster: Cluster, desired: Desired) -> None:
@@ -295,7 +295,7 @@ def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluste
     made = made_for(cluster, desired, *missing)
     now = made_for(cluster, desired, in_the_way(), missing[1])
     assert drop_nodes(made, {}, now).touched == ("w2",)
-    assert list(drop_nodes(made, {}, now).refused) == ["w1"]
+    assert list(drop_nodes(made, {}, now).state.refused) == ["w1"]
 
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
@@ -317,12 +317,12 @@ def test_a_leaving_node_may_have_jobs_where_slurm_gives_no_list(cluster: Cluster
     head = seen(node="head")
     gone = (Leaving("w8", "10.0.0.8", False, "no route"), Leaving("w9", "10.0.0.9", False, None))
     plan = diff(cluster, desired, {"head": head}, gone)
-    assert [(leaver.worker, leaver.may_have_jobs) for leaver in plan.leaving] == [(True, True)] * 2
+    assert [(leaver.worker, leaver.may_have_jobs) for leaver in plan.changes.leaving] == [(True, True)] * 2
     text = plan_text(plan)
     assert "leaving  w8\n  ! stays for now: unreachable, and Slurm does not report which jobs run\n" in text
     assert "leaving  w9\n  ~ drain" in text
     told = diff(cluster, desired, {"head": replace(head, answers={SLURM_JOBS: "", SLURM_NODES: ""})}, gone)
-    assert told.leaving == gone
+    assert told.changes.leaving == gone
 
 
 def test_the_order_of_nodes_in_service_is_said(cluster: Cluster, desired: Desired) -> None:
@@ -390,7 +390,7 @@ def test_weights_that_hpcforge_chose_are_named_where_slurm_changes(cluster: Clus
     observed = {"head": seen({"role": "server", "checks": [{"name": "it answers", "detail": "no"}]}, node="head")}
     for role, shown in {"server": True, "client": False}.items():
         plan = diff(weighed, replace(desired, scheduler=role), observed)
-        assert plan.weights == ("PriorityWeightQOS=100000",)
+        assert plan.policy.weights == ("PriorityWeightQOS=100000",)
         assert ("PriorityWeightQOS=100000: chosen by hpcforge" in plan_text(plan)) is shown
 
 
@@ -426,8 +426,8 @@ def test_a_node_that_is_down_now_is_left_to_the_run(cluster: Cluster, desired: D
     now = made_for(cluster, desired, Observation("w1", unreachable="no route"))
     assert stale_nodes(made, now) == {}
     rest = drop_nodes(made, (), now)
-    assert not rest.steps
-    assert rest.unreachable == {"w1": "no route"}
+    assert not rest.changes.steps
+    assert rest.state.unreachable == {"w1": "no route"}
 
 
 def test_less_of_a_guarded_role_is_guarded_too(cluster: Cluster, desired: Desired) -> None:
@@ -435,7 +435,7 @@ def test_less_of_a_guarded_role_is_guarded_too(cluster: Cluster, desired: Desire
     guarded = replace(desired, nodes={**desired.nodes, "w1": roles})
     gone = {"client": {"files": ["/etc/old"], "on_remove": "stop", "wanted": True}, "old": {"files": ["/etc/x"]}}
     plan = diff(cluster, guarded, {"w1": seen(surplus=gone)})
-    assert {one.role: one.guard for one in plan.removals["w1"]} == {"client": True, "old": False}
+    assert {one.role: one.guard for one in plan.changes.removals["w1"]} == {"client": True, "old": False}
 
 
 OLD = {"role": "client", "kind": "old state", "name": "/etc/x", "why": "it is of cluster 'old'", "commands": []}
@@ -444,16 +444,16 @@ OLD = {"role": "client", "kind": "old state", "name": "/etc/x", "why": "it is of
 def test_take_over_renames_old_state_where_it_would_leave_the_node_out(cluster: Cluster, desired: Desired) -> None:
     missing = {"role": "client", "packages": ["clientd"]}
     observed = {"w1": replace(seen(missing), obstacles=(OLD,)), "head": seen(node="head")}
-    assert list(diff(cluster, desired, observed).refused) == ["w1"]
+    assert list(diff(cluster, desired, observed).state.refused) == ["w1"]
     plan = diff(cluster, desired, observed, scope=Scope(take_over=True))
-    assert (dict(plan.refused), plan.touched, plan.take_over) == ({}, ("w1",), True)
+    assert (dict(plan.state.refused), plan.touched, plan.changes.take_over) == ({}, ("w1",), True)
     assert (
         "take over  w1  (renamed to a name beside it, with the time)\n  ~ client: /etc/x: it is of cluster 'old'\n"
         in plan_text(plan)
     )
     alike = {**observed, "w1": replace(seen(), obstacles=(OLD,))}  # but for that nothing differs
     assert diff(cluster, desired, alike, scope=Scope(take_over=True)).touched == ("w1",)
-    assert list(diff(cluster, desired, alike).refused) == ["w1"]
+    assert list(diff(cluster, desired, alike).state.refused) == ["w1"]
     both = replace(observed["w1"], obstacles=(OLD, CONFLICT))
     plan = diff(cluster, desired, {**observed, "w1": both}, scope=Scope(take_over=True))
-    assert (list(plan.refused), plan.kept_aside) == (["w1"], ())
+    assert (list(plan.state.refused), plan.changes.kept_aside) == (["w1"], ())

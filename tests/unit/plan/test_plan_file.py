@@ -45,16 +45,16 @@ def plan(cluster: Cluster, roles_folder: Path) -> Plan:
 
 
 def test_it_comes_back_equal(plan: Plan) -> None:
-    assert plan.steps
-    assert plan.shortfalls
-    assert plan.texts
-    assert plan.unreachable
+    assert plan.changes.steps
+    assert plan.state.shortfalls
+    assert plan.changes.texts
+    assert plan.state.unreachable
     back = load_plan(dump_plan(plan, KEY), KEY)
     assert back == plan
-    assert [list(step.changes) for step in back.steps] == [list(step.changes) for step in plan.steps]
-    assert type(back.steps[0]) is type(plan.steps[0])
+    assert [list(step.changes) for step in back.changes.steps] == [list(step.changes) for step in plan.changes.steps]
+    assert type(back.changes.steps[0]) is type(plan.changes.steps[0])
     assert OLD_TEXT in {
-        found.get("text") for step in back.steps for c in step.changes.values() for _, found in c.of(File)
+        found.get("text") for step in back.changes.steps for c in step.changes.values() for _, found in c.of(File)
     }
 
 
@@ -145,3 +145,10 @@ def test_a_field_more_is_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     after = plan_file._shape()
     plan_file._shape.cache_clear()
     assert before != after
+
+
+def test_the_file_has_every_field_of_the_plan_once() -> None:
+    parts = {entry.name: entry.type for entry in dataclasses.fields(Plan)}
+    own = [name for name in parts if name not in plan_file._PARTS]
+    names = [*own, *(entry.name for part in plan_file._PARTS.values() for entry in dataclasses.fields(part))]
+    assert sorted(names) == sorted(plan_file._FIELDS)

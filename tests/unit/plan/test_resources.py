@@ -63,7 +63,7 @@ def test_it_is_read_rendered_sent_and_planned(cluster: Cluster, compiled: Compil
     receipt = {"run": 1, "surplus": {"old": {kind: ["gone"], "on_remove": "stop"}}, "unowned": []}
     found = {"role": "one", kind: [{KINDS[kind].key: one.named, "exists": False}]}
     plan = diff(cluster, desired, {"head": Observation("head", differs={"one": found}, receipt=receipt)})
-    [change] = plan.steps[0].changes.values()
+    [change] = plan.changes.steps[0].changes.values()
     assert [each.resource for each in change.resources] == [one]
     assert change.owns.resources[kind] == ("head-x",)
     text = plan_text(plan)

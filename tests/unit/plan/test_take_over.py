@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hpcforge.plan.plan import Plan
 from hpcforge.plan.roles.role import load_roles
 from hpcforge.run.result import Run
 from hpcforge.run.stages import stages
+from tests.support.plans import with_fields
 
 OLD = "\nold_state: [{path: /var/client, name_in: name, unit: client.service, why: it counts}]\n"
 
@@ -50,4 +50,4 @@ def test_a_node_is_sent_what_to_rename_and_whether(plan: Plan) -> None:
         }
     ]
     assert (request["take_over"], request["inspect"]) == (True, True)
-    assert "take_over" not in prepared(replace(plan, take_over=False))
+    assert "take_over" not in prepared(with_fields(plan, take_over=False))

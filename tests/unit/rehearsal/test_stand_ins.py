@@ -66,8 +66,8 @@ def test_every_site_can_be_planned_for(real: Loaded, rehearsal_of: Rehearsal) ->
     site = rehearsal_of(real)
     wanted = goal(site, make=False)
     plan = compare_unseen(site, wanted, choose(site, wanted.desired, SelectOptions()))
-    assert plan.pending and not plan.refused
-    assert {name for step in plan.steps for name in step.changes} == {*site.cluster.by_name}
+    assert plan.pending and not plan.state.refused
+    assert {name for step in plan.changes.steps for name in step.changes} == {*site.cluster.by_name}
     assert all(name in site.cluster.by_name for partition in site.cluster.slurm.partitions for name in partition.nodes)
     assert {partition.name for partition in site.cluster.slurm.partitions} == {
         partition.name for partition in real.cluster.slurm.partitions

@@ -11,11 +11,12 @@ from hpcforge.host.commit import Commit
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.plan import Change, Plan, Step
+from hpcforge.plan.plan import Change, Step
 from hpcforge.report.acceptance import AcceptanceBasis
 from hpcforge.run.records.history import Past
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
+from tests.support.plans import plan_with
 
 NOW_S = 1_795_600_000.0
 SCRIPT = "</style><script>alert(1)</script>\x1b[2J"
@@ -66,7 +67,7 @@ def whole() -> AcceptanceBasis:
         made_s=NOW_S,
         observed=observed,
         head=replace(observed[head], answers={SLURM_NODES: slurm}),
-        plan=Plan(cluster.name, names, (), (), {}, head, (), (), (), {}),
+        plan=plan_with(cluster.name, names, controller=head),
         recorded=Recorded(tuple(kept)),
         runs=(Past("r7", "ada@desk", 7, NOW_S - 3600, 812.0, commit="0123456789abcdef", exit=0),),
     )

@@ -9,26 +9,20 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Kept, Leaving, Plan
+from hpcforge.plan.plan import Kept, Leaving
 from hpcforge.report.apply_text import next_steps, nodes_table
 from hpcforge.report.plan_text import stays_text
 from hpcforge.run.result import Admission, RoleOutcome, RunResult
+from tests.support.plans import plan_with
 
 DONE = RoleOutcome("done")
 
 
 def test_each_node_once_and_those_with_the_same_story_together() -> None:
-    plan = Plan(
-        cluster="c",
-        nodes=tuple(f"w{index}" for index in range(1, 10)),
-        steps=(),
-        first_contact=(),
-        unreachable={},
+    plan = plan_with(
+        "c",
+        tuple(f"w{index}" for index in range(1, 10)),
         controller="w1",
-        declared=(),
-        shortfalls=(),
-        drains=(),
-        texts={},
         leaving=(
             *(Leaving(name, "10.0.0.20", True, None, ()) for name in ("w20", "w22", "w23")),
             Leaving("w21", "10.0.0.21", True, "no route", ()),
@@ -83,7 +77,7 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
 def test_a_reason_of_several_roles_is_shown_once() -> None:
     why = {"base": "disk full", "munge": "disk full", "slurm": "no unit"}
     failed = RunResult({"w1": {role: RoleOutcome("failed", text) for role, text in why.items()}})
-    table = nodes_table(Plan("c", ("w1",), (), (), {}, "w1", (), (), (), {}), failed, None)
+    table = nodes_table(plan_with("c", ("w1",), controller="w1"), failed, None)
     assert table.splitlines()[1].split(maxsplit=2) == ["w1", "failed", "base, munge: disk full; slurm: no unit"]
 
 

@@ -18,6 +18,7 @@ from hpcforge.report.progress import Progress
 from hpcforge.run.result import ApplyResult, Reached, RoleOutcome, RunResult, Verified
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
+from tests.support.plans import plan_with
 
 RUN = SmokeRun(("allreduce",), ("w1",), ("w1",), "changed", ("w1",))
 WAITS = Verdict("allreduce", "pending", ("w1",), waits_for=("job 7, ada's train on w1",))
@@ -26,7 +27,7 @@ STANDS = Recorded((KeptVerdicts(Verdict("allreduce", "passed", ("w1",)), 1.0, ("
 
 
 def plan(nodes: tuple[str, ...] = (), leaving: tuple[Leaving, ...] = ()) -> Plan:
-    return Plan("c", nodes, (), (), {}, "head", (), (), (), {}, leaving=leaving)
+    return plan_with("c", nodes, leaving=leaving)
 
 
 def ended(**outcomes: RoleOutcome) -> RunResult:

@@ -8,6 +8,7 @@ from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Change, Plan, Step
 from hpcforge.report.plan_markdown import plan_markdown
 from tests.support.in_process import hpcforge
+from tests.support.plans import plan_with
 
 HOSTILE = "@all [link](http://x.example) </details> ``` | <b>\x1b[2J"
 
@@ -16,7 +17,7 @@ def plan(steps: tuple[Step, ...] = (), unreachable: str = "") -> Plan:
     names = ("head", "w1", "w2", "w3")
     away = {"w3": unreachable} if unreachable else {}
     short = (Shortfall("w2", "memory", "4 GiB", HOSTILE, "w2: {memory_gib: 3}"),) if unreachable else ()
-    return Plan("demo", names, steps, (), away, "head", (), short, (), {})
+    return plan_with("demo", names, steps=steps, unreachable=away, shortfalls=short)
 
 
 def test_equal_changes_are_one_row() -> None:

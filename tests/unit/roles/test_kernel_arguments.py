@@ -53,7 +53,7 @@ def test_nobody_gets_any_unasked(compiled: Callable[[Cluster], Desired], rehears
 def changed(started: Cluster, desired: Desired, difference: Mapping[str, Any]) -> Change:
     """What is to be done on a worker that is in service, where one role differs so."""
     observed = Observation("g01", FACTS, {difference["role"]: dict(difference)}, receipt=RECEIPT)
-    (step,) = diff(started, desired, {"g01": observed}).steps
+    (step,) = diff(started, desired, {"g01": observed}).changes.steps
     return step.changes["g01"]
 
 

@@ -50,7 +50,7 @@ def done_to_slurmctld(
     compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any
 ) -> tuple[str, ...]:
     """The actions on slurmctld, which alone decide what is disrupted."""
-    [change] = [step.changes["head"] for step in planned(compiled, release, edit, **found).steps]
+    [change] = [step.changes["head"] for step in planned(compiled, release, edit, **found).changes.steps]
     assert change.disruption == ("restart" if "restart" in change.units[0].actions else "none")
     return change.units[0].actions
 
@@ -125,7 +125,7 @@ def test_accounting_turned_on_late_forgets_the_clusters_number_and_restarts_noth
     difference = {"role": "slurm_controller", "files": there}
     observed = Observation("head", {}, {"slurm_controller": difference}, receipt={"run": 1})
     [change] = [
-        step.changes["head"] for step in diff(cluster, desired, {cluster.slurm.controller: observed}).steps
+        step.changes["head"] for step in diff(cluster, desired, {cluster.slurm.controller: observed}).changes.steps
         if step.role == "slurm_controller"
     ]  # fmt: skip
     [unit] = change.units

@@ -181,7 +181,7 @@ def test_an_odd_answer_to_a_look_loses_that_node_alone(kind: str) -> None:
         others_are_done(ended)
         if refused(line):
             count += 1
-            assert ODD in plan.unreachable, what
+            assert ODD in plan.state.unreachable, what
             assert ODD in ended.lost, what
             assert f"{ODD} is unreachable and left out" in printed.text[0], what
             assert f"{ODD} " in printed.text[1], what
@@ -293,7 +293,7 @@ def test_what_is_no_answer_at_all_loses_that_node_alone(line: str) -> None:
     plan, ended = printed.apply()
     printed.check()
     others_are_done(ended)
-    assert ODD in plan.unreachable
+    assert ODD in plan.state.unreachable
     assert ODD in ended.lost
 
 
@@ -347,7 +347,7 @@ def test_what_one_receipt_says_is_for_that_node_alone(receipt: Mapping[str, Any]
     printed = Printed(answer)
     plan, ended = printed.apply()  # of run 8: the others' number and one
     others_are_done(ended)
-    assert "its record " in plan.unreachable[ODD]
+    assert "its record " in plan.state.unreachable[ODD]
     assert ODD in ended.lost
 
 

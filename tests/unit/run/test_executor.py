@@ -22,6 +22,7 @@ from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step,
 from hpcforge.run.executor import execute
 from hpcforge.run.result import RoleOutcome, Run, RunResult
 from hpcforge.run.stages import Arrival, Arrive, stages
+from tests.support.plans import plan_with
 
 FACTS = {"memory_kib": 1, "cpus": 1}
 RUN = Run(7, "cafe", "ada@desk", "c", "0.1")
@@ -61,22 +62,8 @@ def secret_file() -> ResourceChange:
 
 def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
     nodes = tuple(dict.fromkeys(node for changes in steps.values() for node in changes))
-    return Plan(
-        **{
-            "cluster": "c",
-            "nodes": nodes,
-            "steps": tuple(Step(role, changes) for role, changes in steps.items()),
-            "first_contact": (),
-            "unreachable": {},
-            "controller": "head",
-            "declared": (),
-            "shortfalls": (),
-            "drains": (),
-            "texts": {},
-            "scheduler": "slurm_controller",
-            **more,
-        }
-    )
+    parts = {"steps": tuple(Step(role, changes) for role, changes in steps.items()), "scheduler": "slurm_controller"}
+    return plan_with("c", nodes, **(parts | more))
 
 
 def run(

@@ -42,23 +42,23 @@ def test_a_resource_that_cannot_be_compared_leaves_its_node_out() -> None:
     printed = Printed(saying(failed("client", "volume", "scratch")))
     _, plan = printed.look()
     assert exit_code(plan) == Exit.FAILED
-    assert plan.refused[ODD].startswith("client: volume scratch: cannot be compared: No module named 'odd'")
+    assert plan.state.refused[ODD].startswith("client: volume scratch: cannot be compared: No module named 'odd'")
     assert f"{ODD}: left out, and nothing is done there" in plan_text(plan)
     applied, ended = printed.apply()
-    assert applied.refused.keys() == {ODD}
+    assert applied.state.refused.keys() == {ODD}
     assert ended.outcomes[ODD]["client"].status == "failed"
 
 
 def test_what_is_right_elsewhere_stays_right() -> None:
     _, plan = Printed(saying()).look()
-    assert (plan.refused, plan.steps) == ({}, ())
+    assert (plan.state.refused, plan.changes.steps) == ({}, ())
     assert exit_code(plan) == Exit.DONE
 
 
 def test_packages_that_cannot_be_compared_are_installed_again() -> None:
     """Which may repair what is wrong with dpkg."""
     _, plan = Printed(saying(failed("client", "package", "dpkg"))).look()
-    assert plan.refused == {}
+    assert plan.state.refused == {}
 
 
 def test_a_node_program_that_does_not_start_is_an_unreachable_node() -> None:
@@ -69,11 +69,11 @@ def test_a_node_program_that_does_not_start_is_an_unreachable_node() -> None:
         return ["ModuleNotFoundError: No module named 'odd'"] if observes and task.node == ODD else saying()(task)
 
     _, plan = Printed(silent).look()
-    assert plan.unreachable == {ODD: f"the node program on {ODD} ended without an answer"}
+    assert plan.state.unreachable == {ODD: f"the node program on {ODD} ended without an answer"}
     assert exit_code(plan) == Exit.UNREACHABLE
 
 
 def test_a_request_that_failed_as_a_whole_is_an_unreachable_node() -> None:
     _, plan = Printed(saying(failed(None, "node", "observe"))).look()
-    assert "No module named 'odd'" in plan.unreachable[ODD]
+    assert "No module named 'odd'" in plan.state.unreachable[ODD]
     assert exit_code(plan) == Exit.UNREACHABLE

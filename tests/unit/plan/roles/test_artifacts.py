@@ -73,7 +73,7 @@ def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(clu
     desired = compiled(cluster, folder)
     fresh = {name: Observation(name, python=False) for name in desired.nodes}
     plan = diff(cluster, desired, fresh)
-    assert plan.artifacts == desired.artifacts
+    assert plan.changes.artifacts == desired.artifacts
     assert f"+ download /opt/tool  0755 (SHA-256 {DIGEST[:12]})" in plan_text(plan)
     waits = {stage.name: stage.after for stage in stages(plan, "w1", {}, RUN)}
     assert list(waits) == ["bootstrap", "downloads", "units and checks"]
@@ -84,8 +84,8 @@ def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(clu
     drifted = {name: Observation(name, receipt=receipt) for name in ("head", "w2")}
     drifted["w1"] = Observation("w1", differs={"tool": {"role": "tool", "downloads": [found]}}, receipt=receipt)
     plan = diff(cluster, desired, drifted)
-    assert plan.artifacts == ()
-    change = plan.steps[0].changes["w1"]
+    assert plan.changes.artifacts == ()
+    change = plan.changes.steps[0].changes["w1"]
     assert (change.reason, change.units[0].reason) == ("drifted", "/opt/tool changed")
 
 
