@@ -80,7 +80,7 @@ def sample(kind: Any, resource: type[Resource] = File) -> Any:
 @pytest.mark.parametrize("resource", TYPES.values())
 def test_every_field_there_is_comes_back(resource: type[Resource]) -> None:
     plan = sample(Plan, resource)
-    assert plan.steps[0].changes["key"].of(resource)
+    assert plan.changes.steps[0].changes["key"].of(resource)
     assert load_plan(dump_plan(plan, KEY), KEY) == plan
 
 

@@ -16,7 +16,7 @@ from hpcforge.report.acceptance import AcceptanceBasis
 from hpcforge.run.records.history import Past
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
-from tests.support.plans import plan_with
+from tests.support.plans import plan_with, with_fields
 
 NOW_S = 1_795_600_000.0
 SCRIPT = "</style><script>alert(1)</script>\x1b[2J"
@@ -86,7 +86,7 @@ def away() -> AcceptanceBasis:
     }
     unreachable = {name: str(seen.unreachable) for name, seen in observed.items()}
     head = observed[basis.cluster.slurm.controller]
-    return replace(basis, observed=observed, head=head, plan=replace(basis.plan, unreachable=unreachable))
+    return replace(basis, observed=observed, head=head, plan=with_fields(basis.plan, unreachable=unreachable))
 
 
 def large() -> AcceptanceBasis:
@@ -115,7 +115,7 @@ def large() -> AcceptanceBasis:
         basis,
         cluster=replace(basis.cluster, nodes=(*others, *nodes), acceptance=replace(acceptance, tests=tests)),
         observed={**basis.observed, **seen},
-        plan=replace(basis.plan, unreachable=slow),
+        plan=with_fields(basis.plan, unreachable=slow),
         recorded=Recorded(tuple(kept)),
     )
 
@@ -140,7 +140,7 @@ def broken() -> AcceptanceBasis:
         overrides={w[3]: Override.model_validate({"memory_gib": "512", "reason": "one DIMM out until June"})},
         commit=replace(basis.commit or Commit("", dirty=True), dirty=True),
         observed={**basis.observed, w[1]: Observation(w[1], unreachable=SCRIPT)},
-        plan=replace(
+        plan=with_fields(
             basis.plan,
             unreachable={w[1]: SCRIPT},
             steps=(Step("time", {w[2]: Change(reason="drifted"), w[3]: Change(reason="drifted")}),),

@@ -63,7 +63,7 @@ def secret_file() -> ResourceChange:
 def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
     nodes = tuple(dict.fromkeys(node for changes in steps.values() for node in changes))
     parts = {"steps": tuple(Step(role, changes) for role, changes in steps.items()), "scheduler": "slurm_controller"}
-    return plan_with("c", nodes, **(parts | more))
+    return plan_with(**({"cluster": "c", "nodes": nodes} | parts | more))
 
 
 def run(
