@@ -391,8 +391,9 @@ def _names(role: DesiredRole) -> Mapping[str, Sequence[str]]:
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     found: set[Disruption] = {change.disruption for step in plan.changes.steps for change in step.changes.values()}
-    found |= {"restart"} if any(removal.owns.units for some in plan.changes.removals.values() for removal in some) else set()
-    found |= {removal.owns.disrupts for some in plan.changes.removals.values() for removal in some}
+    removals = [removal for removals in plan.changes.removals.values() for removal in removals]
+    found |= {"restart"} if any(removal.owns.units for removal in removals) else set()
+    found |= {removal.owns.disrupts for removal in removals}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 

@@ -110,20 +110,20 @@ def _applied(options: ApplyOptions) -> _Applied:
         if options.plan_file is not None:
             made = read_plan(options.plan_file, target.desired, target.secrets, _plan_again(options))
             select = replace(select, verify=made.policy.verify)
-        choice = choose(site, target.desired, select)
-        choice = replace(choice, scope=replace(choice.scope, take_over=options.take_over))
+        target = choose(site, target, select)
+        target = replace(target, scope=replace(target.scope, take_over=options.take_over))
         live = not (options.as_json and printing.on_terminal())  # two cannot write to one screen
         human = until_end.enter_context(Progress(live=live))
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
         progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
         how = _run_options(options, made, human, stop)
-        outcome = apply_site(site, target, choice, how, progress, arrivals)
+        plan, result, exit_status = apply_site(site, target, how, progress, arrivals)
         if arrivals is not None:
-            wait = not outcome.done.result.interrupted
+            wait = not result.result.interrupted
             installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
-        code = worst([Exit(outcome.exit), installed])
-        progress.result(outcome.done, code)
-    return _Applied(site, outcome.plan, outcome.done, arrivals, human, code)
+        code = worst([Exit(exit_status), installed])
+        progress.result(result, code)
+    return _Applied(site, plan, result, arrivals, human, code)
 
 
 def _run_options(options: ApplyOptions, made: Plan | None, human: Progress, stop: Callable[[], bool]) -> RunOptions:

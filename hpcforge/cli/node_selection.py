@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.cli.options import SelectOptions
@@ -10,25 +11,24 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
 from hpcforge.plan.changes import Scope
-from hpcforge.plan.desired import Desired
 from hpcforge.plan.test_selection import VERIFY
-from hpcforge.run.make_plan import Selection
-from hpcforge.run.site import Site
+from hpcforge.run.site import Goal, Site
 
 
-def choose(site: Site, desired: Desired, options: SelectOptions) -> Selection:
-    """Return the selected nodes, roles and tests. Raises UsageError and SelectionError for unknown names."""
+def choose(site: Site, goal: Goal, options: SelectOptions) -> Goal:
+    """Return the goal for the selected nodes, roles and tests. Raises UsageError and SelectionError."""
     tests = next((choice for choice in VERIFY if choice == (options.verify or "touched")), None)
     if tests is None:
         raise UsageError(f"--verify {options.verify}: invalid value", f"one of {', '.join(VERIFY)}")
     for role in (*(options.only or ()), *(options.force or ())):
-        if role not in desired.roles:
-            raise UsageError(f"role {role!r} does not exist", f"roles: {', '.join(desired.roles)}")
-    return Selection(
-        select(site.cluster, options.limit or (), options.exclude or ()),
-        not (options.limit or options.exclude or options.only),
-        Scope(frozenset(options.only) if options.only else None, frozenset(options.force or ())),
-        tests,
+        if role not in goal.desired.roles:
+            raise UsageError(f"role {role!r} does not exist", f"roles: {', '.join(goal.desired.roles)}")
+    return replace(
+        goal,
+        nodes=select(site.cluster, options.limit or (), options.exclude or ()),
+        whole=not (options.limit or options.exclude or options.only),
+        scope=Scope(frozenset(options.only) if options.only else None, frozenset(options.force or ())),
+        verify=tests,
     )
 
 

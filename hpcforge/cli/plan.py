@@ -88,13 +88,13 @@ def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
     output, install = options.output, options.install
     site = trust_new(site) if options.trust else site
     target = goal(site, make=output is not None, unseen=options.offline)  # a plan file is sealed with a secret
-    choice = choose(site, target.desired, options.select)
+    target = choose(site, target, options.select)
     if options.offline:
         printing.note(render_all(target.lacking), "diagnostics")
-        made = compare_unseen(site, target, choice)
+        made = compare_unseen(site, target)
     else:
-        state = look(site, target, choice, _say)
-        made, target = state.plan, state.goal
+        survey, made = look(site, target, _say)
+        target = survey.goal
     if install.given:
         from hpcforge.cli.install import planned, with_installs
 

@@ -79,14 +79,13 @@ def _basis(options: AcceptanceOptions, site: Site) -> AcceptanceBasis:
     from hpcforge.run.status import past_runs
     from hpcforge.verify.verdict_records import VERDICTS_PATH, load
 
-    target = goal(site, make=False)
-    choice = choose(site, target.desired, SelectOptions())
+    target = choose(site, goal(site, make=False), SelectOptions())
     with open_engines(site) as engines:
-        state = compare(site, engines, engines, target, choice, _say)
+        survey, plan = compare(site, engines, engines, target, _say)
         runs, away = past_runs(engines, site.cluster, options.last, site.kept_as)
     if away is not None:
         _say(f"past runs are as this host last saw them: {away}")
-    recorded = load(state.survey.head.reads.get(VERDICTS_PATH))
+    recorded = load(survey.head.reads.get(VERDICTS_PATH))
     if recorded.problem:
         _say(f"the last verdicts cannot be read: {recorded.problem}")
     return AcceptanceBasis(
@@ -97,9 +96,9 @@ def _basis(options: AcceptanceOptions, site: Site) -> AcceptanceBasis:
         hpcforge=__version__,
         who=begin(site.cluster.name, __version__).who,
         made_s=time.time(),
-        observed=state.survey.observed,
-        head=state.survey.head,
-        plan=state.plan,
+        observed=survey.observed,
+        head=survey.head,
+        plan=plan,
         recorded=recorded,
         runs=runs,
         warnings=tuple(entry.message for entry in site.loaded.diagnostics if entry.severity == "warning"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hpcforge import __version__
@@ -15,7 +15,6 @@ from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
 from hpcforge.host.commit import Commit, commit_of, descends
-from hpcforge.plan.changes import Scope
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observation import Observation, taken_back
@@ -23,7 +22,6 @@ from hpcforge.plan.plan import Obstacle, Plan
 from hpcforge.plan.plan_file import dump_plan, load_plan
 from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, without
 from hpcforge.plan.secrets import PLAN_KEY
-from hpcforge.plan.test_selection import Verify
 from hpcforge.run import down_workers, leftover
 from hpcforge.run.preflight import commit_warning, refuse_older
 from hpcforge.run.records.history import Copy
@@ -34,35 +32,15 @@ from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The selected part of a cluster."""
-
-    nodes: tuple[str, ...]
-    whole: bool  # all of it
-    scope: Scope
-    verify: Verify  # what is tested afterwards
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What there is, and what would change."""
-
-    survey: Survey
-    plan: Plan
-    goal: Goal  # what the nodes were compared with
-
-
 def compare(
     site: Site,
     engines: Engines,
     engine: Engine,
     goal: Goal,
-    choice: Selection,
     say: Callable[[str], None],
     arriving: Collection[str] = (),
-) -> Comparison:
-    """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
+) -> tuple[Survey, Plan]:
+    """Ask the nodes and compare their answers. `engine` is the engines, or the lease around them.
 
     `arriving` are nodes that are being installed: the plan has all that a bare node gets.
 
@@ -75,14 +53,11 @@ def compare(
         found = survey(
             engine,
             site.cluster,
-            goal.desired,
-            choice.nodes,
+            goal,
             lambda nodes: add_leaving(site, engines, nodes),
             say,
             _known(site),
-            whole=choice.whole,
             kept_as=site.kept_as,
-            secrets=goal.secrets,
             arriving=arriving,
         )
         refuse_older(__version__, found.roster)
@@ -90,14 +65,14 @@ def compare(
 
     found = look(goal)
     roster = without(found.roster, found.strangers)
-    _refuse_renamed(site, roster, choice)
+    _refuse_renamed(site, roster, goal.nodes)
     with_gone = revoking(site, goal, _gone(site, roster))
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     for name, seen in found.observed.items():
         for text in seen.warnings:
             say(f"{name}: {text}")
-    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
+    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, goal.scope, found.head)
     down = down_workers.find(
         site.cluster,
         {**found.observed, site.cluster.slurm.controller: found.head},
@@ -114,8 +89,8 @@ def compare(
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
     out |= {worker.node: worker.sentence for worker in state.down}
-    plan = planned(site.cluster, replace(plan, state=state), recorded, choice.verify, out)
-    return Comparison(found, plan, goal)
+    plan = planned(site.cluster, replace(plan, state=state), recorded, goal.verify, out)
+    return found, plan
 
 
 def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
@@ -130,22 +105,22 @@ def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
     return replace(obstacle, why=f"{obstacle.why} ({(mark.source or document.source).name}:{mark.line})")
 
 
-def look(site: Site, goal: Goal, choice: Selection, say: Callable[[str], None]) -> Comparison:
+def look(site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Plan]:
     """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
     with open_engines(site) as engines:
-        found = compare(site, engines, engines, goal, choice, say)
-    remark(site, found.survey, say)
-    for left in filter(leftover.dead, found.survey.tests):
+        answers, plan = compare(site, engines, engines, goal, say)
+    remark(site, answers, say)
+    for left in filter(leftover.dead, answers.tests):
         say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
-    return found
+    return answers, plan
 
 
-def compare_unseen(site: Site, goal: Goal, choice: Selection) -> Plan:
+def compare_unseen(site: Site, goal: Goal) -> Plan:
     """Return the plan for nodes that have only Python, without contacting a node."""
-    bare = {name: Observation(name, {}, python=False) for name in choice.nodes}
+    bare = {name: Observation(name, {}, python=False) for name in goal.nodes}
     plan = diff(site.cluster, goal.desired, bare)
     plan = replace(plan, changes=replace(plan.changes, first_contact=()), state=replace(plan.state, offline=True))
-    return planned(site.cluster, plan, Recorded(), choice.verify)
+    return planned(site.cluster, plan, Recorded(), goal.verify)
 
 
 def _gone(site: Site, roster: Roster) -> frozenset[str]:
@@ -156,9 +131,9 @@ def _gone(site: Site, roster: Roster) -> frozenset[str]:
     return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
 
 
-def _refuse_renamed(site: Site, roster: Roster, choice: Selection) -> None:
+def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
     """Refuse a machine that leaves under one name and stays under another: the removal would undo its configuration."""
-    same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
+    same = {new: old for new, old in renamed(roster, site.cluster).items() if new in nodes}
     if not same:
         return
     new, old = next(iter(same.items()))

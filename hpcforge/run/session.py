@@ -19,7 +19,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import leftover
 from hpcforge.run.apply import apply_plan
-from hpcforge.run.make_plan import Comparison, Selection, compare, remark
+from hpcforge.run.make_plan import compare, remark
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy, expected_s, past, write_log
@@ -27,6 +27,7 @@ from hpcforge.run.records.lease import Lease
 from hpcforge.run.result import ApplyResult, Operator, Run, begin
 from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
 from hpcforge.run.stages import Arrive
+from hpcforge.run.survey import Survey
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
@@ -63,24 +64,14 @@ class RunOptions:
     ]  # of what was done, and of a run that lost the lease to another (True)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """The plan, its result, and the exit status."""
-
-    plan: Plan
-    done: ApplyResult
-    exit: int
-
-
 def apply_site(
     site: Site,
     goal: Goal,
-    choice: Selection,
     options: RunOptions,
     listener: Operator,
     arrivals: InstallingNodes | None = None,
-) -> Finished:
-    """Look, ask, do and record. `arrivals`: nodes that are installed meanwhile.
+) -> tuple[Plan, ApplyResult, int]:
+    """Look, ask, do and record; the plan, its result and the exit status. `arrivals`: nodes being installed.
 
     Raises:
         LeaseHeldError: another apply is at work.
@@ -89,7 +80,7 @@ def apply_site(
         KeyboardInterrupt: told to stop before anything had begun.
     """
     with open_engines(site) as engines:
-        session = _Session(site, goal, choice, options, engines, listener, arrivals)
+        session = _Session(site, goal, options, engines, listener, arrivals)
         with session.until_end:
             return session.go()
 
@@ -104,18 +95,17 @@ class _Session:
     def __init__(
         self,
         site: Site,
-        wanted: Goal,
-        choice: Selection,
+        goal: Goal,
         options: RunOptions,
         engines: Engines,
         listener: Operator,
         arrivals: InstallingNodes | None,
     ) -> None:
-        self.site, self.goal, self.choice, self.options = site, wanted, choice, options
+        self.site, self.goal, self.options = site, goal, options
         self.engines, self.listener, self.stop, self.until_end = engines, listener, options.stop, ExitStack()
         self.arrivals = arrivals
         # One list for all looks: a node that is there at the second was planned as one that is not.
-        self.arriving = [name for name in choice.nodes if arrivals and name in arrivals.under_way()]
+        self.arriving = [name for name in goal.nodes if arrivals and name in arrivals.under_way()]
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
@@ -127,27 +117,27 @@ class _Session:
         """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
         return self.lease or self.engines
 
-    def go(self) -> Finished:
+    def go(self) -> tuple[Plan, ApplyResult, int]:
         """All of it."""
-        found, plan, out = self._agree()
+        survey, plan, out = self._agree()
         if self.stop():
             raise KeyboardInterrupt  # nothing has begun
         if self.options.made is None:  # a plan that was made before is for the secrets as they were then
-            self.goal = found.goal
+            self.goal = survey.goal
         if plan.pending:
             keep_revoked(self.site, self.goal)
-        receipts = [seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)]
+        receipts = [seen.receipt for seen in (*survey.observed.values(), survey.head)]
         commit = self.commit.id if self.commit else None
-        self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
+        self.run = replace(self.run.numbered(receipts, survey.roster), commit=commit)
         if self.lease is not None:
             self.lease.number = self.run.number
-        if found.survey.tests:
+        if survey.tests:
             leftover.clear(self.engine, self.site.cluster, self.listener.say)
         done = apply_plan(
             self.engine,
             self.site.cluster,
             plan,
-            found.survey,
+            survey,
             self.goal,
             artifacts_path(),
             self.listener,
@@ -160,32 +150,32 @@ class _Session:
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        outcome = Finished(plan, done, self.options.exit_code(done, overtaken))
-        left = [leaver.node for leaver in found.survey.leaving if _has_left(leaver.node, done)]
-        roster = self._roster(found, done, left)
+        exit_status = self.options.exit_code(done, overtaken)
+        left = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, done)]
+        roster = self._roster(survey, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
-        if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
-            self._record(outcome, roster, left, found.survey.strangers)
-        return outcome
+        if plan.pending or (roster is not None and roster.nodes != survey.roster.nodes):
+            self._record(done, exit_status, roster, (left, survey.strangers))
+        return plan, done, exit_status
 
-    def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
+    def _agree(self) -> tuple[Survey, Plan, dict[str, str]]:
         """Agree on the work with other runs, the operator, and the nodes again."""
-        found = self._look()
+        survey, present = self._look()
         until_s = None
-        while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
+        while survey.at_work and (until_s is None or time.monotonic() < until_s):
             if self.lease is None:
                 self._lock()
             with self.listener.waits("others"):
-                wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.listener.say)
+                wait_for_others(self.engine, survey.at_work, _OTHERS_S, self.listener.say)
             until_s = until_s or time.monotonic() + self.site.cluster.rollout.confirm_wait_s + _TAKING_BACK_S
-            found = self._look()
-        self.commit = remark(self.site, found.survey, self.listener.say)
-        plan, out = found.plan, dict[str, str]()
+            survey, present = self._look()
+        self.commit = remark(self.site, survey, self.listener.say)
+        plan, out = present, dict[str, str]()
         if self.options.made is not None:
-            plan, out = self._still_holds(self.options.made, found.plan)
+            plan, out = self._still_holds(self.options.made, present)
         self.listener.plan(plan, out)
         if not plan.pending:
-            return found, plan, out
+            return survey, plan, out
         if self.options.confirm is not None:
             self.options.confirm(len(plan.touched) + len(plan.changes.leaving))
         if self.lease is None:
@@ -193,11 +183,11 @@ class _Session:
             if (
                 self.options.confirm is not None or self.options.lock_timeout_s
             ):  # minutes may have passed, and another run
-                found = self._look()
-                plan, since = self._still_holds(plan, found.plan)
+                survey, present = self._look()
+                plan, since = self._still_holds(plan, present)
                 out |= since
                 self.listener.warn_moved(since)
-        return found, plan, out
+        return survey, plan, out
 
     def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
         """Return an earlier plan without the nodes that have changed since; those, and why."""
@@ -207,17 +197,15 @@ class _Session:
             raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.options.plan_again}")
         return drop_nodes(made, out, now), out
 
-    def _look(self) -> Comparison:
-        self.listener.detail(f"looking at {len(self.choice.nodes)} nodes")
+    def _look(self) -> tuple[Survey, Plan]:
+        self.listener.detail(f"looking at {len(self.goal.nodes)} nodes")
         with self.listener.phase("observe"):
-            return compare(
-                self.site, self.engines, self.engine, self.goal, self.choice, self.listener.say, self.arriving
-            )
+            return compare(self.site, self.engines, self.engine, self.goal, self.listener.say, self.arriving)
 
     def _arriving(self) -> Mapping[str, Arrive]:
         if self.arrivals is None:
             return {}
-        scope, say = self.choice.scope, self.listener.say
+        scope, say = self.goal.scope, self.listener.say
         return self.arrivals.arriving(self.site, self.arriving, self.engines, scope, self.run, say)
 
     def _lock(self) -> None:
@@ -229,28 +217,33 @@ class _Session:
     def _has_to_stop(self) -> bool:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
-    def _roster(self, found: Comparison, done: ApplyResult, left: Sequence[str]) -> Roster | None:
+    def _roster(self, survey: Survey, done: ApplyResult, left: Sequence[str]) -> Roster | None:
         """Return the new roster; None if the old one could not be read, and must not be overwritten."""
-        if found.survey.head.unreachable is not None:
+        if survey.head.unreachable is not None:
             return None
         run = self.run
         last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
-        reached = [name for name in found.survey.observed if name not in done.result.lost]
-        return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
+        reached = [name for name in survey.observed if name not in done.result.lost]
+        return next_roster(survey.roster, self.site.cluster, last, reached, left)
 
     def _record(
-        self, outcome: Finished, roster: Roster | None, left: Sequence[str], strangers: Collection[str]
+        self,
+        done: ApplyResult,
+        exit_status: int,
+        roster: Roster | None,
+        gone: tuple[Sequence[str], Collection[str]],
     ) -> None:
         """Write a line in the history, and the roster, on the head and on this host."""
+        left, strangers = gone
         past_run = past(
             self.run,
-            outcome.done.result,
+            done.result,
             args=self.options.args,
             dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
-            exit_code=outcome.exit,
+            exit_code=exit_status,
             left=left,
-            verdicts=[result.verdict for result in outcome.done.tests.reached],
+            verdicts=[result.verdict for result in done.tests.reached],
         )
         for problem in write_log(self.engine, self.head, past_run, roster, self.site.kept_as, strangers):
             self.listener.say(problem)

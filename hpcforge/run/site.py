@@ -25,11 +25,13 @@ from hpcforge.errors import ChangedFileError, ExpectedError, UsageError
 from hpcforge.image import recipe
 from hpcforge.image.request import KERNELS, ImageRequest, request_of, with_kernel, with_packages
 from hpcforge.locks import folder_lock
+from hpcforge.plan.changes import EVERYTHING, Scope
 from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.roles.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
+from hpcforge.plan.test_selection import Verify
 from hpcforge.rehearsal.stand_ins import StandIn, rehearsed_roles
 from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
 from hpcforge.secrets.secret_files import digests, unfit
@@ -72,11 +74,15 @@ class Site:
 
 @dataclass(frozen=True)
 class Goal:
-    """What every node should have, by the shipped roles and the site's own, and the secrets that are part of it."""
+    """The desired state of every node, by the shipped roles and the site's own, and the part of it for one run."""
 
-    secrets: Mapping[str, bytes] = field(repr=False)  # those that are kept, and what is derived from them for nodes
+    secrets: Mapping[str, bytes] = field(repr=False)  # the stored ones, and those derived from them for nodes
     desired: Desired
     lacking: tuple[Diagnostic, ...] = ()  # secrets that the site has to provide before an apply
+    nodes: tuple[str, ...] = ()  # the selected ones
+    whole: bool = True  # all of the cluster is selected
+    scope: Scope = EVERYTHING
+    verify: Verify = "touched"  # the tests after the changes
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
@@ -217,7 +223,7 @@ def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
     if AUTHORITY not in secrets or secrets == before.secrets:
         return before
     secrets = with_derived(secrets, site.cluster, site.step)
-    return Goal(secrets, compile_site(site_roles(site), secrets, site.cluster))
+    return replace(before, secrets=secrets, desired=compile_site(site_roles(site), secrets, site.cluster))
 
 
 def keep_revoked(site: Site, reached: Goal) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, surplus
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Leaving
@@ -17,9 +16,10 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, leaving, parse_roster, strangers
 from hpcforge.run import leftover
 from hpcforge.run.fanout import Waits
-from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
+from hpcforge.run.observe import observe, observe_leaving
 from hpcforge.run.preflight import distrusted, other_releases
 from hpcforge.run.records.history import Copy
+from hpcforge.run.site import Goal
 from hpcforge.secrets.host_certificates import fingerprint
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.heartbeat import OwnedJob
@@ -27,8 +27,9 @@ from hpcforge.verify.heartbeat import OwnedJob
 
 @dataclass(frozen=True)
 class Survey:
-    """What nodes and head said. `head` is the controller's answer, asked for or not."""
+    """The answers of nodes and head. `head` is the controller's answer, selected or not."""
 
+    goal: Goal  # the nodes were compared with it
     observed: Mapping[str, Observation]
     head: Observation
     roster: Roster
@@ -50,28 +51,25 @@ class Survey:
 def survey(
     engine: Engine,
     cluster: Cluster,
-    desired: Desired,
-    nodes: Sequence[str],
+    goal: Goal,
     reach: Callable[[Mapping[str, Enrolled]], None],
     say: Callable[[str], None],
     inventory: Mapping[str, KnownMachine],
     *,
-    whole: bool,
     kept_as: str | None = None,
-    secrets: Mapping[str, bytes] = NO_SECRETS,
     arriving: Collection[str] = (),
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
-    Nodes that leave are searched only for the `whole` cluster. They are contacted only if this host's copy of the
-    roster or the `inventory` agrees with the head. `secrets` are as in `observe`; `kept_as` is the name of the copy,
-    if it is not the cluster's. `arriving`: nodes that are being installed, which are not asked and have nothing.
+    Nodes that leave are searched only for the whole cluster. They are contacted only if this host's copy of the
+    roster or the `inventory` agrees with the head. `kept_as` is the name of the copy, if it is not the cluster's.
+    `arriving`: nodes that are being installed, which are not asked and have nothing.
     """
-    controller = cluster.slurm.controller
-    asked = [name for name in (nodes if controller in nodes else (*nodes, controller)) if name not in arriving]
+    controller, desired, nodes = cluster.slurm.controller, goal.desired, goal.nodes
+    names = [name for name in (nodes if controller in nodes else (*nodes, controller)) if name not in arriving]
     if controller not in nodes:
         desired = replace(desired, nodes={**desired.nodes, controller: ()})
-    seen = observe(engine, cluster, desired, asked, secrets, waits=Waits(say, controller))
+    seen = observe(engine, cluster, desired, names, goal.secrets, waits=Waits(say, controller))
     seen |= {name: Observation(name, {}, python=False) for name in arriving}
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
@@ -89,7 +87,7 @@ def survey(
     for name, reason in skipped.items():
         seen[name] = Observation(name, unreachable=reason)
     head = seen[controller]
-    gone = leaving(roster, cluster) if whole else {}
+    gone = leaving(roster, cluster) if goal.whole else {}
     unknown = strangers(roster, cluster, [inventory, copy.known(cluster.name)])
     reached = {name: machine for name, machine in gone.items() if name not in unknown}
     going: dict[str, Observation] = {}
@@ -98,6 +96,7 @@ def survey(
         going = observe_leaving(engine, tuple(reached), Waits(say, None))
     known = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
     return Survey(
+        goal=goal,
         observed={name: seen[name] for name in nodes},
         head=head,
         roster=roster,

@@ -27,10 +27,9 @@ from hpcforge.metal import install as work
 from hpcforge.metal.bmc.makes import Traits
 from hpcforge.metal.install import Installation
 from hpcforge.metal.serve import default_key
-from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
 from hpcforge.report.plan_text import installs_text, plan_text
-from hpcforge.run.make_plan import Selection, compare_unseen
+from hpcforge.run.make_plan import compare_unseen
 from hpcforge.run.site import Site, goal
 from tests.support.bmc_of_make import BmcOfMake
 from tests.support.fake_bmc import FakeBmc, Serving, serving
@@ -57,7 +56,7 @@ def asked(nodes: str | None = "w[1-2]", *wipe: str) -> InstallOptions:
 
 def test_the_plan_says_what_is_installed_and_whose_data_goes(site: Site) -> None:
     wanted = goal(site, make=False)
-    plan = compare_unseen(site, wanted, Selection(("head", "w1", "w2"), True, Scope(None, frozenset()), "touched"))
+    plan = compare_unseen(site, dataclasses.replace(wanted, nodes=("head", "w1", "w2")))
     text = plan_text(with_installs(plan, CHOSEN))
     assert "install  w1\n  ! switched off at once, then started from the network: Debian 12, image img\n" in text
     assert "  ! writes a blank disk; nothing is written where none is blank\n" in text
@@ -222,7 +221,7 @@ def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) 
 
 def test_a_plan_names_the_silent_nodes_that_may_have_no_operating_system(site: Site) -> None:
     wanted = goal(site, make=False)
-    plan = compare_unseen(site, wanted, Selection(("head", "w1"), True, Scope(None, frozenset()), "touched"))
+    plan = compare_unseen(site, dataclasses.replace(wanted, nodes=("head", "w1")))
     silent = with_fields(plan, unreachable=dict.fromkeys(("head", "w1"), "no route"))
     assert _without_system(site.cluster, silent) == ["head", "w1"]
     assert _without_system(site.cluster, plan) == []

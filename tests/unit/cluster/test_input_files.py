@@ -15,8 +15,9 @@ from hpcforge.host.commit import commit_of
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import Roster
 from hpcforge.run.make_plan import remark
-from hpcforge.run.site import Site
+from hpcforge.run.site import Goal, Site
 from hpcforge.run.survey import Survey
+from tests.support.three_nodes import DESIRED
 
 BLUEPRINT = """schema: 1
 name: small
@@ -97,7 +98,7 @@ def test_history_has_the_commit_as_changed(site: Path) -> None:
     with (site / "our-roles/motd/role.yaml").open("a") as file:
         file.write("# changed\n")
     loaded = load(site / "site.yaml")
-    silent = Survey({}, Observation("head"), Roster(), (), {})
+    silent = Survey(Goal({}, DESIRED), {}, Observation("head"), Roster(), (), {})
     commit = remark(Site(loaded, loaded.cluster, site / "key", None), silent, lambda _: None)
     assert commit is not None
     assert commit.dirty

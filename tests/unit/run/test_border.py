@@ -32,6 +32,7 @@ from hpcforge.run.neighbours import ask
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy
 from hpcforge.run.result import RunResult
+from hpcforge.run.site import Goal
 from hpcforge.run.survey import survey
 from hpcforge.verify.verdict_records import load
 from tests.support.three_nodes import (
@@ -328,8 +329,8 @@ def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
     assert again.strangers == {"w9"}  # by what was written down here it is no better known
     Copy.of("small").trust("small", "w9", enrolled)
     entered = list[str]()
-    survey(Nodes(lambda task: None if task.node == "w9" else answer(task)), CLUSTER, DESIRED, NAMES,
-           entered.extend, printed.say, {}, whole=True)  # fmt: skip
+    nodes = Nodes(lambda task: None if task.node == "w9" else answer(task))
+    survey(nodes, CLUSTER, Goal({}, DESIRED, nodes=NAMES), entered.extend, printed.say, {})
     assert entered == ["w9"]
 
 
