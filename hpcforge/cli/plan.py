@@ -112,7 +112,7 @@ def _print(options: PlanOptions, made: Plan) -> None:
 
     site = options.site
     if options.as_json:
-        printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(made)}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 2, **made.flat}, indent=2, default=dataclasses.asdict) + "\n")
     elif options.markdown:
         again = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
         printing.result(plan_markdown(made, again))

@@ -312,6 +312,15 @@ class Policy:
     smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it is known now
 
 
+# Plan files and JSON have the fields of all parts side by side, in this order.
+FIELDS = (
+    *("cluster", "nodes", "steps", "first_contact", "unreachable", "controller", "declared", "shortfalls", "drains"),
+    *("texts", "removals", "leaving", "groups", "in_service", "jobs", "asked_for", "too_large", "artifacts", "rollout"),
+    *("basis", "desired", "offline", "scheduler", "via", "weights", "clocks", "felt", "verify", "smoke", "obstacles"),
+    *("down", "take_over", "kept_aside", "installs"),
+)
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything an apply will do."""
@@ -321,6 +330,13 @@ class Plan:
     changes: Changes
     state: ClusterState
     policy: Policy
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The fields of all parts by name."""
+        parts = (self, self.changes, self.state, self.policy)
+        values = {entry.name: getattr(part, entry.name) for part in parts for entry in fields(part)}
+        return {name: values[name] for name in FIELDS}
 
     @property
     def pending(self) -> bool:

@@ -18,27 +18,20 @@ from pydantic import TypeAdapter
 
 from hpcforge import __version__
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.plan import Changes, ClusterState, Plan, Policy
+from hpcforge.plan.plan import FIELDS, Changes, ClusterState, Plan, Policy
 
 _FORMAT = 1
 _HEADER_LIMIT = 4096  # bytes
 _PARTS = {"changes": Changes, "state": ClusterState, "policy": Policy}
-# The file has the fields of all parts side by side, in the order of its first format.
-_FIELDS = (
-    *("cluster", "nodes", "steps", "first_contact", "unreachable", "controller", "declared", "shortfalls", "drains"),
-    *("texts", "removals", "leaving", "groups", "in_service", "jobs", "asked_for", "too_large", "artifacts", "rollout"),
-    *("basis", "desired", "offline", "scheduler", "via", "weights", "clocks", "felt", "verify", "smoke", "obstacles"),
-    *("down", "take_over", "kept_aside", "installs"),
-)
 
 
 def _file_type() -> Any:
-    """Return a dataclass with the fields of the plan's parts, in the order of `_FIELDS`."""
+    """Return a dataclass with the fields of the plan's parts, in the order of `FIELDS`."""
     entries: dict[str, tuple[str, Any, Any]] = {}
     for part in (Plan, *_PARTS.values()):
         hints = get_type_hints(part)
         entries |= {entry.name: (entry.name, hints[entry.name], copy(entry)) for entry in fields(part)}
-    return make_dataclass("PlanFile", [entries[name] for name in _FIELDS])
+    return make_dataclass("PlanFile", [entries[name] for name in FIELDS])
 
 
 _FILE = _file_type()
@@ -54,9 +47,7 @@ class PlanFileError(ExpectedError):
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:
     """Return the file's content: everything that the plan shows, with old and new texts of files, and no secret."""
-    parts = (plan, plan.changes, plan.state, plan.policy)
-    values = {entry.name: getattr(part, entry.name) for part in parts for entry in fields(part)}
-    body = _PLAN.dump_json(_FILE(**{name: values[name] for name in _FIELDS}))
+    body = _PLAN.dump_json(_FILE(**plan.flat))
     header = {
         "hpcforge_plan": _FORMAT,
         "cluster": plan.cluster,

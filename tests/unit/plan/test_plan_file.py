@@ -18,7 +18,7 @@ from hpcforge.plan import plan_file
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import FIELDS, Plan
 from hpcforge.plan.plan_file import PlanFileError, dump_plan, load_plan
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.roles.role import load_roles
@@ -151,4 +151,4 @@ def test_the_file_has_every_field_of_the_plan_once() -> None:
     parts = {entry.name: entry.type for entry in dataclasses.fields(Plan)}
     own = [name for name in parts if name not in plan_file._PARTS]
     names = [*own, *(entry.name for part in plan_file._PARTS.values() for entry in dataclasses.fields(part))]
-    assert sorted(names) == sorted(plan_file._FIELDS)
+    assert sorted(names) == sorted(FIELDS)
