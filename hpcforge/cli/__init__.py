@@ -154,30 +154,30 @@ def _nothing() -> None:
 
 def _epilog(arguments: list[str]) -> str:
     """Return exit codes and what to type next: alone, `hpcforge` lists the blueprints of its folder."""
-    here: list[str] = []
+    blueprints: list[str] = []
     if not arguments and "_HPCFORGE_COMPLETE" not in os.environ:
-        named = os.environ.get(completion.IN_ENVIRONMENT)
-        here = [named] if named else completion.blueprints_here()
-    site = shlex.quote(here[0]) if len(here) == 1 else "BLUEPRINT"
-    following = [(f"hpcforge {verb} {site}", why) for verb, why in _NEXT_OF_SITE] if here else _NEXT
+        blueprint = os.environ.get(completion.IN_ENVIRONMENT)
+        blueprints = [blueprint] if blueprint else completion.blueprints_here()
+    site = shlex.quote(blueprints[0]) if len(blueprints) == 1 else "BLUEPRINT"
+    following = [(f"hpcforge {verb} {site}", purpose) for verb, purpose in _NEXT_OF_SITE] if blueprints else _NEXT
     return "\n".join(
         [
             "Exit codes:",
             *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
             "\nWhat to type next:",
-            *(f"  {command:<46} {why}" for command, why in following),
-            *(_choice(here) if len(here) > 1 else ()),
+            *(f"  {command:<46} {purpose}" for command, purpose in following),
+            *(_choice(blueprints) if len(blueprints) > 1 else ()),
         ]
     )
 
 
-def _choice(here: Sequence[str]) -> Iterator[str]:
+def _choice(blueprints: Sequence[str]) -> Iterator[str]:
     """List the blueprints of a folder that has several, and say how to choose."""
     yield "\nBLUEPRINT is one of this folder's:"
-    yield from (f"  {shlex.quote(path)}" for path in here[: completion.MOST_LISTED])
-    if len(here) > completion.MOST_LISTED:
-        yield f"  and {len(here) - completion.MOST_LISTED} more"
-    yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(here[0])}"
+    yield from (f"  {shlex.quote(path)}" for path in blueprints[: completion.MOST_LISTED])
+    if len(blueprints) > completion.MOST_LISTED:
+        yield f"  and {len(blueprints) - completion.MOST_LISTED} more"
+    yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(blueprints[0])}"
 
 
 def _complete_words() -> list[str]:
@@ -189,8 +189,8 @@ def _complete_words() -> list[str]:
     return words if line[-1:].isspace() else words[:-1]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         printing.result(f"hpcforge {__version__}\n")
         raise typer.Exit
 

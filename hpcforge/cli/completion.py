@@ -30,14 +30,14 @@ def blueprints(incomplete: str) -> list[str]:
     """Blueprints whose path begins so: in that folder, and one folder deeper."""
     folder, _, begun = incomplete.rpartition("/")
     top = Path(folder or ("/" if incomplete.startswith("/") else "."))
-    files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _found(top, pattern))
+    files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _glob(top, pattern))
     lead = f"{incomplete[: len(incomplete) - len(begun)]}"
     return [f"{lead}{file.relative_to(top)}" for file in islice(files, _MOST_FILES) if _is_blueprint(file)]
 
 
 def blueprints_here() -> list[str]:
     """Return the blueprints of the folder in which the command runs."""
-    return [file.name for file in islice(_found(Path(), "*.y*ml"), _MOST_FILES) if _is_blueprint(file)]
+    return [file.name for file in islice(_glob(Path(), "*.y*ml"), _MOST_FILES) if _is_blueprint(file)]
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
@@ -101,14 +101,14 @@ def roles(context: typer.Context, incomplete: str) -> list[str]:
 
     tree, around = _blueprint(context), Path(_first(context) or ".").parent
     listed = tree.get("role_folders") if isinstance(tree, dict) else None
-    own = [around / named for named in listed if isinstance(named, str)] if isinstance(listed, list) else []
+    own = [around / path for path in listed if isinstance(path, str)] if isinstance(listed, list) else []
     site = _at(tree, "software", "site_roles")
     ansible = [
         f"site_{Path(site_role['path']).name}"
         for site_role in site or ()
         if isinstance(site_role, dict) and site_role.get("path")
     ]
-    files = (file for folder in (bundled.roles(), *own) for file in _found(folder, "*/role.yaml"))
+    files = (file for folder in (bundled.roles(), *own) for file in _glob(folder, "*/role.yaml"))
     names = [*(file.parent.name for file in files), *ansible]
     return [name for name in names if name.startswith(incomplete)]
 
@@ -118,12 +118,12 @@ def tests(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in _keys(_blueprint(context), "acceptance", "tests") if name.startswith(incomplete)]
 
 
-def behind_blueprint(then: Words | None = None) -> Words:
+def behind_blueprint(completer: Words | None = None) -> Words:
     """For `[BLUEPRINT] WORD...` in one list: a blueprint first, then what `then` offers."""
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
         words = context.params.get("words") or ()
-        rest = list(then(context, incomplete)) if then is not None and len(words) <= 1 else []
+        rest = list(completer(context, incomplete)) if completer is not None and len(words) <= 1 else []
         return rest if words else [*rest, *blueprints(incomplete)]
 
     return offered
@@ -230,8 +230,8 @@ def _expanded(hostlists: Iterable[str]) -> Iterator[str]:
 
 
 def _keys(tree: Any, *path: str) -> tuple[str, ...]:
-    found = _at(tree, *path)
-    return tuple(found) if isinstance(found, dict) else ()
+    mapping = _at(tree, *path)
+    return tuple(mapping) if isinstance(mapping, dict) else ()
 
 
 def _at(tree: Any, *path: str) -> Any:
@@ -240,7 +240,7 @@ def _at(tree: Any, *path: str) -> Any:
     return tree
 
 
-def _found(folder: Path, pattern: str) -> list[Path]:
+def _glob(folder: Path, pattern: str) -> list[Path]:
     """Files that a pattern finds, in order; none where the folder may not be read."""
     try:
         return sorted(file for file in folder.glob(pattern) if file.is_file())

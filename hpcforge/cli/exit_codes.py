@@ -49,5 +49,5 @@ WORST_FIRST = (
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    given = set(codes)
-    return next((code for code in WORST_FIRST if code in given), Exit.DONE)
+    present = set(codes)
+    return next((code for code in WORST_FIRST if code in present), Exit.DONE)

@@ -58,14 +58,14 @@ class InventoryOptions:
     @property
     def formats(self) -> list[str]:
         """The formats that are named."""
-        named = {
+        flags = {
             "json": self.as_json,
             "ssh-config": self.ssh_config,
             "ansible": self.ansible,
             "clustershell": self.clustershell,
             "genders": self.genders,
         }
-        return [name for name, chosen in named.items() if chosen]
+        return [name for name, chosen in flags.items() if chosen]
 
 
 @verb(epilog="Example: hpcforge inventory site.yaml --ssh-config > ssh_config; ssh -F ssh_config w01")
@@ -110,16 +110,16 @@ def default_blueprint() -> Path:
     """
     from hpcforge import bundled
 
-    here = completion.blueprints_here()
-    if len(here) > 1:
+    blueprints = completion.blueprints_here()
+    if len(blueprints) > 1:
         raise UsageError(
-            f"this folder has {len(here)} blueprints: {', '.join(here[: completion.MOST_LISTED])}"
-            f"{', ...' if len(here) > completion.MOST_LISTED else ''}",
-            f"name one: {command_line('inventory', here[0])}, or set {completion.IN_ENVIRONMENT}",
+            f"this folder has {len(blueprints)} blueprints: {', '.join(blueprints[: completion.MOST_LISTED])}"
+            f"{', ...' if len(blueprints) > completion.MOST_LISTED else ''}",
+            f"name one: {command_line('inventory', blueprints[0])}, or set {completion.IN_ENVIRONMENT}",
         )
-    if here:
-        printing.note(f"machines of {here[0]}, the only blueprint of this folder\n")
-        return Path(here[0])
+    if blueprints:
+        printing.note(f"machines of {blueprints[0]}, the only blueprint of this folder\n")
+        return Path(blueprints[0])
     shipped = bundled.root() / "blueprints" / "rehearsal.yaml"
     printing.note(f"machines of the shipped rehearsal, {shipped}: this folder has no blueprint\n")
     return shipped

@@ -157,7 +157,7 @@ class SiteOptions(ClusterOptions):
     identity: Identity = None
 
     @property
-    def named(self) -> dict[str, object]:
+    def command_options(self) -> dict[str, object]:
         """Those that name it beside its blueprint, as on a command line."""
         return {"inventory": self.inventory, "lab": self.lab, "identity": self.identity}
 
@@ -183,6 +183,6 @@ class InstallOptions:
     proxy_dhcp: ProxyDhcp = False
 
     @property
-    def given(self) -> dict[str, object]:
+    def command_options(self) -> dict[str, object]:
         """Those that are given, as on a command line; {} for none."""
         return {name: value for name, value in vars(self).items() if value}

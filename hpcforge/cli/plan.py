@@ -95,7 +95,7 @@ def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
     else:
         state = look(site, target, choice, _say)
         made, target = state.plan, state.goal
-    if install.given:
+    if install.command_options:
         from hpcforge.cli.install import planned, with_installs
 
         installs = planned(site, install, options.site.inventory, trust=options.trust, plan_file=output)
@@ -114,8 +114,8 @@ def _print(options: PlanOptions, made: Plan) -> None:
     if options.as_json:
         printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(made)}, indent=2) + "\n")
     elif options.markdown:
-        again = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
-        printing.result(plan_markdown(made, again))
+        command = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
+        printing.result(plan_markdown(made, command))
     else:
         longest = _LONGEST if printing.on_terminal() else None
         printing.result(plan_text(made, new_files=options.new_files, longest=longest), "plan")
@@ -124,17 +124,17 @@ def _print(options: PlanOptions, made: Plan) -> None:
 def _say_next(options: PlanOptions, site: Site, made: Plan) -> None:
     from hpcforge.blueprint.hostlist import fold
 
-    blueprint, output, install = options.site.blueprint, options.output, options.install.given
+    blueprint, output, install = options.site.blueprint, options.output, options.install.command_options
     if made.pending:
         # a plan file is for the nodes and roles that it was made for
         chosen = {**vars(options.select), **install} if output is None else {}
-        apply = command_line("apply", blueprint, **options.site.named, plan=output, **chosen)
+        apply = command_line("apply", blueprint, **options.site.command_options, plan=output, **chosen)
         printing.note(f"Next: {apply}\n")
     bare = [] if install else _without_system(site.cluster, made)
     if bare:
         inventory, identity = options.site.inventory, options.site.identity
-        again = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
-        printing.note(f"to install an operating system on {fold(bare)}: {again}\n")
+        command = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
+        printing.note(f"to install an operating system on {fold(bare)}: {command}\n")
 
 
 def _without_system(cluster: Cluster, made: Plan) -> list[str]:

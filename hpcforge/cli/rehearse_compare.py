@@ -40,9 +40,13 @@ def compare(
         site = stood_in(loaded, running, name, default_identity_path(), nodes)
     own = compile_site(site_roles(site), {}, site.cluster)
     roles = load_site_roles(loaded)
-    found = compared(loaded.cluster, facts, rules, roles, own, lambda some, cluster: compile_site(some, {}, cluster))
+    comparison = compared(
+        loaded.cluster, facts, rules, roles, own, lambda subset, cluster: compile_site(subset, {}, cluster)
+    )
     if as_json:
-        printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
+        printing.result(
+            json.dumps({"schema_version": 1, "up": running is not None, **asdict(comparison)}, indent=2) + "\n"
+        )
     else:
-        printing.result(compared_text(found, up=running is not None, full=full), "plan")
-    return Exit.ERROR if found.unexplained else Exit.DONE
+        printing.result(compared_text(comparison, up=running is not None, full=full), "plan")
+    return Exit.ERROR if comparison.unexplained else Exit.DONE

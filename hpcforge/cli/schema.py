@@ -85,5 +85,5 @@ def _blueprint(path: Path | None) -> _Schema:
 
     roles, tests = folders_of(path) if path else ([bundled.roles()], [bundled.smoke_tests()])
     own = own_models(path) if path else {}
-    names = {table: (*known, *own.get(table, ())) for table, known in load_catalog().names().items()}
+    names = {table: (*models, *own.get(table, ())) for table, models in load_catalog().names().items()}
     return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests), names)

@@ -27,21 +27,21 @@ def at_once() -> None:
 
 
 @contextmanager
-def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[], bool]]:
+def in_good_order(say: Callable[[str], None], message: str) -> Iterator[Callable[[], bool]]:
     """Set the given flag at the first signal and print what happens `then`; the next one ends the process at once."""
-    told: list[int] = []
+    received: list[int] = []
 
     def take(number: int, _frame: FrameType | None) -> None:
         _leave_terminal(number, terminals)
-        if told:
+        if received:
             raise KeyboardInterrupt
-        told.append(number)
-        say(f"{_SIGNALS[signal.Signals(number)]}: {then}")
+        received.append(number)
+        say(f"{_SIGNALS[signal.Signals(number)]}: {message}")
 
     terminals = _terminals()
     before = _handle(take)
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -49,8 +49,8 @@ def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[]
 
 def _handle(handler: _Handler) -> dict[signal.Signals, signal.Handlers | _Handler]:
     """Set it for all, but for a SIGHUP that is ignored; those that were there before."""
-    kept = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
-    return {number: signal.signal(number, handler) for number in _SIGNALS if number not in kept}  # type: ignore[misc]
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    return {number: signal.signal(number, handler) for number in _SIGNALS if number not in ignored}  # type: ignore[misc]
 
 
 def _terminals() -> tuple[int, ...]:

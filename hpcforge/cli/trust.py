@@ -59,8 +59,8 @@ def trust(options: TrustOptions) -> int:
             )
         typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, machine)
-    again = command_line("apply", options.blueprint, inventory=options.inventory, lab=options.lab)
-    printing.note(f"Next: {again}\n")
+    command = command_line("apply", options.blueprint, inventory=options.inventory, lab=options.lab)
+    printing.note(f"Next: {command}\n")
     return Exit.DONE
 
 
@@ -74,8 +74,8 @@ def trust_new(site: Site) -> Site:
     if site.stand_ins:
         return site  # a lab's nodes have keys that it made; nothing of it goes into the site's files
     shown = new_keys(site)
-    for nodes, _, why in by_reason(shown.refused):
-        printing.note(f"{nodes}: no host key to accept: {one_line(why)}\n")
+    for nodes, _, reason in by_reason(shown.refused):
+        printing.note(f"{nodes}: no host key to accept: {one_line(reason)}\n")
     if not shown.keys and shown.jump_host is None:
         return site
     printing.note(_table(site, shown))

@@ -62,16 +62,16 @@ def _print(options: ValidateOptions, loaded: Loaded, diagnostics: Sequence[Diagn
     every = (*diagnostics, *loaded.not_checked)
     printing.note(render_all(every if options.every else diagnostics), "diagnostics")
     if not (options.every or _wrong(diagnostics)) and loaded.not_checked:
-        apart = "\n" * bool(diagnostics)
-        printing.note(f"{apart}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
+        separator = "\n" * bool(diagnostics)
+        printing.note(f"{separator}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
     counts = counted(every)
     if _wrong(diagnostics):
         printing.note(f"\n{counts}\n")
         return
-    again = command_line("plan", options.blueprint, inventory=options.inventory)
+    command = command_line("plan", options.blueprint, inventory=options.inventory)
     more = f", {counts}" if counts else ""
     printing.note("\n" * bool(diagnostics))
-    printing.note(f"{options.blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
+    printing.note(f"{options.blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {command}\n")
 
 
 def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:

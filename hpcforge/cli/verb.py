@@ -78,8 +78,8 @@ class VerbGroup:
     def add_to(self, app: typer.Typer, name: str, panel: str, summary: str) -> None:
         """Add it with its verbs."""
         group = typer.Typer(help="\n\n".join(filter(None, (summary, self._about))))
-        for each in self._verbs:
-            each.add_to(group)
+        for declared_verb in self._verbs:
+            declared_verb.add_to(group)
         app.add_typer(group, name=name, no_args_is_help=True, rich_help_panel=panel)
 
 
@@ -115,18 +115,18 @@ class BlueprintFirst(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Insert the environment's blueprint before the arguments if they do not begin with a blueprint."""
         blueprint = os.environ.get(completion.IN_ENVIRONMENT)
-        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]
         if not blueprint or not arguments or arguments[0].envvar != completion.IN_ENVIRONMENT:
             return super().parse_args(ctx, args)
         words, _, _ = self.make_parser(ctx).parse_args(list(args))
-        first, *others = [words.get(each.name or "") for each in arguments]
-        lacking = any(each.required and not word for each, word in zip(arguments[1:], others, strict=True))
+        first, *others = [words.get(parameter.name or "") for parameter in arguments]
+        lacking = any(parameter.required and not word for parameter, word in zip(arguments[1:], others, strict=True))
         if first is None:
             return super().parse_args(ctx, [blueprint, *args] if others else args)
         if _is_blueprint(str(first), lacking=lacking):
             return super().parse_args(ctx, args)
         if not others:
-            nodes = f" Nodes: -n {first}" if any("-n" in each.opts for each in self.params) else ""
+            nodes = f" Nodes: -n {first}" if any("-n" in parameter.opts for parameter in self.params) else ""
             ctx.fail(f"{first} is not a blueprint, and {completion.IN_ENVIRONMENT} names {blueprint}.{nodes}")
         return super().parse_args(ctx, [blueprint, *args])
 
