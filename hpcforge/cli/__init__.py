@@ -1,6 +1,6 @@
 """The command line, no logic. Results go to stdout, everything for people to stderr.
 
-A verb is a row of the table below and the module of its name, which has its options and what is done with them
+A verb is a row of the table below and the module of its name, which has its options and its function
 (`hpcforge.cli.verb`).
 """
 
@@ -38,10 +38,10 @@ _NEXT_OF_SITE = (
     ("verify", "test again"),
 )
 
-# Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
+# Errors of the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-# All verbs by the panel of `--help` that has them, each with the first sentence of its own help.
+# All verbs by their panel of `--help`, each with the first sentence of its own help.
 _PANELS = {
     "Write and check a blueprint": {
         "init": "Write a first blueprint, with comments, and its inventory.",
@@ -80,14 +80,14 @@ _PANELS = {
     },
 }
 _VERBS = tuple(name for verbs in _PANELS.values() for name in verbs)
-# Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
+# A pager shows the results of these verbs if they are longer than the terminal. None of these verbs asks a question.
 _LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:
     """Run one command; every expected failure becomes a message on stderr and a code of the table.
 
-    `began_s` is when it began, by `time.monotonic`: earlier than now where Python had to be started for it.
+    `began_s` is its start by `time.monotonic`: before the start of Python, if Python was started for it.
     """
     token = start_time.began_s.set(time.monotonic() if began_s is None else began_s)
     try:
@@ -123,9 +123,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _program(arguments: list[str]) -> typer.Typer:
-    """Return the program with the called or completed verb; of other verbs only names and help, unless they are
-    needed.
-    """
+    """Return the program with the called or completed verb, and with only names and help of the other verbs."""
     completion.rejoin_words()
     app = typer.Typer(
         name="hpcforge",
@@ -181,7 +179,7 @@ def _choice(blueprints: Sequence[str]) -> Iterator[str]:
 
 
 def _complete_words() -> list[str]:
-    """Return what stands on the command line before the word that a TAB completes; the shell gives it to typer, too."""
+    """Return the words of the command line before the word that a TAB completes, from the shell's variables."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     if "_HPCFORGE_COMPLETE" not in os.environ:
         return []

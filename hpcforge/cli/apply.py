@@ -174,7 +174,7 @@ def _print(options: ApplyOptions, applied: _Applied) -> None:
 
 
 def _rehearsal(site: Site) -> tuple[str, str] | None:
-    """How to log in to a node of the rehearsal, and how to take it down, as typed where the operator is now."""
+    """Return the commands that log in to a node of the rehearsal and that remove it, for the working directory."""
     if site.lab is None:
         return None
     from hpcforge.cli.rehearsals import refer_to
@@ -184,7 +184,7 @@ def _rehearsal(site: Site) -> tuple[str, str] | None:
 
 
 def exit_code(outcome: ApplyResult, overtaken: bool = False) -> Exit:
-    """Return the worst outcome; a run that was `overtaken`, that lost the lease, was not stopped by its operator."""
+    """Return the code of the worst outcome. `overtaken`: the run lost the lease, so its operator did not stop it."""
     if overtaken:
         return Exit.BUSY
     codes = [Exit.INTERRUPTED] * outcome.result.interrupted
@@ -198,9 +198,9 @@ def exit_code(outcome: ApplyResult, overtaken: bool = False) -> Exit:
 
 
 def below(tests: Verified) -> bool:
-    """Whether a test that ran is not passed, or was run again without a node that fell out.
+    """Return whether a test that ran has not passed, or ran again without a node that fell out.
 
-    One that waits for users' jobs says nothing of the cluster.
+    A test that waits for users' jobs does not count.
     """
     verdicts = [result.verdict for result in tests.reached if not result.verdict.waits_for]
     before = [record.last for record in tests.recorded.kept] if not tests.note else []

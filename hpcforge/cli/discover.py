@@ -70,12 +70,12 @@ class _Discovered:
     matches: MachineMatches
     remarks: Sequence[MachineDifference]
     added: Mapping[tuple[str, str], object]
-    interrupted: Sequence[str]  # addresses that had not answered by then
+    interrupted: Sequence[str]  # addresses without an answer at the interrupt
     written: bool
 
     @property
     def lost(self) -> list[str]:
-        """The nodes to which a machine was assigned, and not written."""
+        """The nodes with an assigned machine that was not written."""
         return [node for node, how in self.matches.by.items() if how == "assigned" and (node, "bmc") not in self.added]
 
 
@@ -111,7 +111,7 @@ def discover(options: DiscoverOptions) -> int:
 def _recorded(
     options: DiscoverOptions, site: Site, machines: Sequence[Machine], silent: Sequence[Silent]
 ) -> _Discovered:
-    """Write into the inventory, unless it was interrupted or --dry-run is given."""
+    """Write into the inventory, except after an interrupt or with --dry-run."""
     from hpcforge.cluster.select import select
     from hpcforge.metal.discover import EMPTY, INTERRUPTED, record, remarks_of
     from hpcforge.metal.machine_matching import additions, match
@@ -177,7 +177,7 @@ def _codes(query: Search, discovered: _Discovered) -> Iterator[Exit]:
     for controller in discovered.silent:
         if controller.reason not in ("unreachable", "service"):
             yield Exit.FAILED
-        elif controller.address in query.named:  # of a subnet that was searched, most addresses may have no machine
+        elif controller.address in query.named:  # most addresses of a searched subnet may have no machine
             yield Exit.UNREACHABLE if controller.reason == "unreachable" else Exit.FAILED
     if any(remark.less for remark in discovered.remarks):
         yield Exit.BELOW

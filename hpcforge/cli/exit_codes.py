@@ -1,4 +1,4 @@
-"""Exit codes and their meanings: `--help` and README.md repeat this table. Of several, the first in `WORST_FIRST`."""
+"""Exit codes and their meanings: `--help` and README.md repeat this table. `WORST_FIRST` ranks several codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error that is expected, as what the person at the terminal reads and the code they get."""
+"""Messages and exit codes of expected errors."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _print(options: InitOptions, texts: dict[Path, str], site: SiteFile | None, 
 
 
 def _site(options: InitOptions) -> SiteFile | None:
-    """Read a file of a site, and name what is left out of it. Returns None where no file is given."""
+    """Read a file of a site, and name the parts that are left out. Returns None without a file."""
     from hpcforge.starter.site_files import place_of, read_site
 
     file = options.machines
@@ -184,7 +184,7 @@ def _site(options: InitOptions) -> SiteFile | None:
 
 
 def _probed(options: InitOptions) -> tuple[SiteFile, SiteAccounts]:
-    """Return the machines of these addresses, and the accounts for them; those that do not answer are named."""
+    """Return the machines at these addresses and their accounts; print the addresses without an answer."""
     from hpcforge.run import probe as probing
     from hpcforge.starter.draft import become
     from hpcforge.starter.machines import SiteFile
@@ -221,7 +221,7 @@ def _row(machine: SiteMachine) -> tuple[str, ...]:
 
 
 def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
-    """Ask which machine is the head: what a machine calls itself is a guess, and stays one without a terminal."""
+    """Ask which machine is the head: the machines' own names only give a guess, which stays without a terminal."""
     from hpcforge.starter.machines import guessed_head, with_head
 
     guess = guessed_head(machines)
@@ -241,14 +241,14 @@ def _refuse_existing(*files: Path) -> None:
             raise UsageError(f"{path}: the name of a blueprint has letters, digits and ._~@+=,-", "choose another name")
         try:
             path.resolve()
-        except RuntimeError as error:  # so says Python 3.11
+        except RuntimeError as error:  # Python 3.11 raises it for a loop
             raise UsageError(f"{path} is a link in a loop; nothing was written", "choose another name") from error
         if path.exists():
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
 def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged: bool) -> int:
-    """Return the number of nodes of two files that are not written yet. Raises `InvalidInput` where they are wrong."""
+    """Return the number of nodes in the text of two files. Raises `InvalidInput` if it is wrong."""
     from hpcforge.blueprint.diagnostics import InvalidInput
     from hpcforge.cluster import load
 

@@ -34,7 +34,7 @@ from hpcforge.run.site import Site
 def planned(
     site: Site, options: InstallOptions, inventory: Path | None, *, trust: bool, plan_file: Path | None
 ) -> Sequence[Install]:
-    """Return what would be installed; prints which nodes are not, and why. Raises as `run.install.choose` does."""
+    """Return the installations; print the other nodes with reasons. Raises the errors of `metal.install.choose`."""
     if options.install is None:
         raise UsageError("--wipe, --image and --proxy-dhcp belong to --install", "add --install NODES")
     if trust:
@@ -61,7 +61,7 @@ def _with_warnings(site: Site, installs: Sequence[Install]) -> Sequence[Install]
 
 
 def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
-    """Return the plan with what is installed, which is no longer called unreachable."""
+    """Return the plan with the installations; their nodes no longer count as unreachable."""
     nodes = {install.node for install in installs}
     silent = {name: reason for name, reason in plan.unreachable.items() if name not in nodes}
     return dataclasses.replace(plan, installs=tuple(installs), unreachable=silent)
@@ -71,9 +71,10 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
 def install_nodes(
     site: Site, installs: Sequence[Install], reopen: Callable[[], Site], *, proxy_dhcp: bool, yes: bool, as_json: bool
 ) -> Iterator[Arrivals | None]:
-    """Show, ask, and install while entered; entered when the controller is installed, or cannot be. None: no node.
+    """Show the installations, ask, and install while the context is open. Yields None without nodes to install.
 
-    Raises as `run.netboot.served` and `services.serving` do, and at the end what ended the installation of all.
+    The context opens when the controller is installed, or has failed. Raises the errors of `metal.serve.served` and
+    `services.serving`, and at the end the error that stopped all installations.
     """
     if not installs:
         yield None
@@ -105,7 +106,7 @@ def install_nodes(
 
 def ended(arrivals: Arrivals, say: Callable[[str], None], *, wait: bool, as_json: bool) -> Exit:
     """Return the exit status of all installations that have ended, and print them for programs."""
-    if wait:  # for nodes that the run was not for
+    if wait:  # nodes outside the run may still be installing
         arrivals.wait(arrivals.under_way(), say)
     installations = arrivals.results()
     for installation in installations if as_json else ():

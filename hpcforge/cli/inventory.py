@@ -1,4 +1,4 @@
-"""`hpcforge inventory`: the machines of a blueprint; and the same for plain Ansible and plain pyinfra."""
+"""`hpcforge inventory`: the machines of a blueprint, also for Ansible and pyinfra without hpcforge."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InventoryOptions:
 
     @property
     def formats(self) -> list[str]:
-        """The formats that are named."""
+        """The selected formats."""
         flags = {
             "json": self.as_json,
             "ssh-config": self.ssh_config,
@@ -104,7 +104,7 @@ def _text(kind: str, site: Site) -> str:
 
 
 def default_blueprint() -> Path:
-    """Return the only blueprint of the folder in which the command runs, else the shipped rehearsal, and say which.
+    """Return the only blueprint of the working directory, else the shipped rehearsal, and print its path.
 
     Raises `UsageError` if the folder has several.
     """
@@ -126,10 +126,10 @@ def default_blueprint() -> Path:
 
 
 def _document(site: Site) -> dict[str, Any]:
-    """Return what `hpcforge inventory --json` prints.
+    """Return the document that `hpcforge inventory --json` prints.
 
     `schema_version` 1; `name` and `domain` of the cluster; `lab`: None, or the `kind` of rehearsal that the blueprint
-    asks for, and `name` and `directory` of the one that is up; `access`: how hpcforge gets in;
+    asks for, and `name` and `directory` of the running one; `access`: how hpcforge logs in;
     `groups`: node names by group; `machines`: as `hpcforge.cluster.model.Node` has them.
     """
     from hpcforge.cluster import machines
@@ -161,7 +161,7 @@ def _lab(site: Site) -> dict[str, str | None] | None:
 
 
 def ansible() -> int:
-    """Print what `ansible -i inventory/for_ansible.py` reads. Returns the exit status."""
+    """Print the inventory for `ansible -i inventory/for_ansible.py`. Returns the exit status."""
     from hpcforge.run.other_tools import ansible_script_of
 
     try:
@@ -176,14 +176,14 @@ def ansible() -> int:
 
 
 def pyinfra() -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return what `pyinfra inventory/for_pyinfra.py` reads: hosts with their data, by group."""
+    """Return the inventory for `pyinfra inventory/for_pyinfra.py`: hosts with their data, by group."""
     from hpcforge.run.other_tools import pyinfra_inventory_of
 
     return pyinfra_inventory_of(_chosen())
 
 
 def _chosen() -> Site:
-    """Return the site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: neither Ansible nor pyinfra passes arguments on."""
+    """Return the site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: Ansible and pyinfra pass no arguments to inventories."""
     from hpcforge.cli.site import open_site
 
     blueprint = os.environ.get(completion.IN_ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""`hpcforge logs`: lines out of what nodes log, from the node that keeps all logs."""
+"""`hpcforge logs`: log lines of nodes, from the node that keeps all logs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def logs(options: LogsOptions) -> int:
 
 
 def _summary(answer: LogsAnswer, chosen: Sequence[str], since: str) -> str:
-    """Return how many lines there are, and which nodes have none."""
+    """Return the number of lines, and the nodes without any."""
     from hpcforge.blueprint.hostlist import fold
 
     without = [name for name in chosen if name not in {*answer["kept"]}]

@@ -231,7 +231,7 @@ def refuse_lab(site: Site, inventory: Path | None) -> None:
 
 
 def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
-    """Ask for the installation; the names of nodes that lose data (`losing`) are typed. Raises UsageError and Abort."""
+    """Ask for confirmation; the user types the names of nodes that lose data (`losing`). Raises UsageError, Abort."""
     from hpcforge.blueprint.hostlist import fold
 
     if yes:

@@ -33,7 +33,7 @@ def choose(site: Site, desired: Desired, options: SelectOptions) -> Selection:
 
 
 def tests_named(cluster: Cluster, names: Collection[str]) -> list[SmokeTest]:
-    """The tests with these names. Raises UsageError for one that the blueprint does not have."""
+    """Return the tests with these names. Raises UsageError for a name that the blueprint does not have."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     declared = list(dict.fromkeys(test.name for test in tests))
     for name in names:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpcforge.metal.machine_list import ListedMachines
 
 SCHEMA_VERSION = 1
-_MOST_NAMED = 20  # lines of a list that are left out, each with its reason
+_MOST_NAMED = 20  # skipped lines of a list that get a reason
 _EACH = "Repeat for each node, in order. Written to the inventory."
 
 nodes = VerbGroup("Keeps comments and shows a diff before it writes.")
@@ -36,7 +36,7 @@ nodes = VerbGroup("Keeps comments and shows a diff before it writes.")
 
 @dataclass(frozen=True, kw_only=True)
 class NodesMachineOptions:
-    """What tells machines apart."""
+    """Values that distinguish machines."""
 
     host_key: Annotated[
         list[str] | None,
@@ -68,7 +68,7 @@ class NodesMachineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesWriteOptions:
-    """What is written, and whether it is asked."""
+    """The inventory to write, and whether to ask."""
 
     inventory: Inventory = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False
@@ -209,7 +209,7 @@ def replace(options: NodesReplaceOptions) -> int:
     for note in _of_old_machine(loaded, new):
         printing.note(f"note: {note}\n")
     status = _write(loaded, edits, (name,), options.write)
-    with suppress(PermissionError):  # of an ordinary user: a record is of a MAC address, so that it is of no other
+    with suppress(PermissionError):  # an ordinary user's: a record has a MAC address, so it fits no other machine
         Records(folder(loaded.cluster.name)).remove(name)
     bmc = loaded.cluster.by_name[name].bmc
     if bmc is not None and bmc.address is not None:
@@ -221,7 +221,7 @@ def replace(options: NodesReplaceOptions) -> int:
 
 
 def _of_old_machine(loaded: Loaded, new: Newcomers) -> Iterator[str]:
-    """Yield what goes from the files with the old machine, and what stays and may be about it."""
+    """Yield notes: values of the old machine that leave the files, and those that stay and may be about it."""
     from hpcforge.blueprint.membership import dropped
 
     [name] = new.names
@@ -270,7 +270,7 @@ def import_(options: NodesImportOptions) -> int:
 
 
 def _say_left_out(file: Path, machines: ListedMachines) -> None:
-    """Print what is not taken from a list. Raises `InvalidInput` for what is wrong in it."""
+    """Print the columns and lines of a list that are not used. Raises `InvalidInput` for errors in it."""
     from hpcforge.blueprint.diagnostics import InvalidInput
 
     if machines.wrong:

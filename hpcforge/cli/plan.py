@@ -78,7 +78,7 @@ def _check(options: PlanOptions) -> None:
 
 
 def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
-    """Return the site, with the host keys that are accepted, and its plan."""
+    """Return the site with the accepted host keys, and its plan."""
     from hpcforge.blueprint.diagnostics import render_all
     from hpcforge.cli.node_selection import choose
     from hpcforge.cli.trust import trust_new
@@ -101,7 +101,7 @@ def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
         installs = planned(site, install, options.site.inventory, trust=options.trust, plan_file=output)
         made = with_installs(made, installs)
     if output is not None:
-        keep_revoked(site, target)  # part of what the plan was made for
+        keep_revoked(site, target)  # the plan contains the revoked keys
         write_plan(output, made, target.desired, target.secrets)
     return site, made
 
@@ -126,7 +126,7 @@ def _say_next(options: PlanOptions, site: Site, made: Plan) -> None:
 
     blueprint, output, install = options.site.blueprint, options.output, options.install.command_options
     if made.pending:
-        # a plan file is for the nodes and roles that it was made for
+        # a plan file already has its nodes and roles
         chosen = {**vars(options.select), **install} if output is None else {}
         apply = command_line("apply", blueprint, **options.site.command_options, plan=output, **chosen)
         printing.note(f"Next: {apply}\n")
@@ -151,7 +151,7 @@ def _say(text: str) -> None:
 
 
 def exit_code(made: Plan) -> Exit:
-    """Return what a plan alone says."""
+    """Return the exit code of a plan."""
     unreachable = made.unreachable or any(leaver.unreachable for leaver in made.leaving)
     codes = [Exit.PENDING] * bool(made.pending or made.down) + [Exit.UNREACHABLE] * bool(unreachable)
     return worst(codes + [Exit.FAILED] * bool(made.refused or any(leaver.unknown for leaver in made.leaving)))

@@ -59,7 +59,7 @@ _Pause = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PowerNodesOptions:
-    """The nodes that all verbs of `hpcforge power` are for."""
+    """The nodes of all verbs of `hpcforge power`."""
 
     blueprint: Blueprint
     nodes: Annotated[
@@ -74,7 +74,7 @@ class PowerNodesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerAccessOptions:
-    """What reaching their controllers takes."""
+    """Options to reach their controllers."""
 
     inventory: Inventory = None
     identity: Identity = None
@@ -82,7 +82,7 @@ class PowerAccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerAskOptions(PowerAccessOptions):
-    """The same, of a verb that asks."""
+    """The same, for a verb that asks."""
 
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 
@@ -222,7 +222,7 @@ class _Call:
         return isinstance(self.options.access, PowerAskOptions) and not self.options.access.yes
 
     def command(self, *words: object, **options: object) -> str:
-        """Return a command on the same site."""
+        """Return a command line for the same site."""
         which, inventory = self.options.which, self.options.access.inventory
         return command_line(*words[:2], which.blueprint, *words[2:], inventory=inventory, **options)
 
@@ -239,13 +239,13 @@ def _run(call: _Call) -> int:
     nodes = _chosen(site, which.nodes, switch)
     check_feeds(site, switch.lost_feeds)
     lacking = without_controller(nodes) if call.verb == "status" else {}
-    nodes = [node for node in nodes if node.name not in lacking] or nodes  # of none: as for every verb
+    nodes = [node for node in nodes if node.name not in lacking] or nodes  # none left: the error of every verb
     by_node = controllers(site, [node.name for node in nodes])
     busy = left_alone(site, nodes, call.force) if switch.disturbs else {}
     free = [node for node in nodes if node.name not in busy]
     if call.verb in ("on", "off", "cycle") and free and call.asks:
         _confirm(call.verb, free)
-        if switch.disturbs:  # jobs may have begun while the question stood
+        if switch.disturbs:  # jobs may have begun during the question
             busy = left_alone(site, nodes, call.force)
             free = [node for node in nodes if node.name not in busy]
     outcomes = [Outcome(node, "skipped", why=reason) for node, reason in busy.items()]
@@ -263,7 +263,7 @@ def _switch(
     groups: Sequence[tuple[str, ...]],
     outcomes: list[Outcome],
 ) -> int:
-    """Switch them, and show all outcomes. Returns the exit status. Raises `LeaseHeldError`."""
+    """Switch the nodes, and show all outcomes. Returns the exit status. Raises `LeaseHeldError`."""
     from hpcforge.metal.switch_nodes import switched
 
     try:
@@ -281,7 +281,7 @@ def _note(text: str) -> None:
 
 
 def _interrupted(call: _Call, site: Site, outcomes: Sequence[Outcome], names: Sequence[str]) -> int:
-    """Show what is known by now. Returns the exit status."""
+    """Show the outcomes so far. Returns the exit status."""
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.metal.power import Outcome
 

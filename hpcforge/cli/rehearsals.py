@@ -1,7 +1,7 @@
 """Choose the rehearsal: by its blueprint, in any working directory.
 
-`--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint (or HPCFORGE_BLUEPRINT) does, whose rehearsal has a name made
-from its path. Without either, verbs that remove nothing use the only rehearsal on this machine.
+`--lab NAME` (or HPCFORGE_LAB) names a rehearsal; else a blueprint (or HPCFORGE_BLUEPRINT) does: its path gives the name
+of its rehearsal. Without either, verbs that remove nothing use the only rehearsal on this machine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hpcforge.lab.names import default_lab_name
 
 @dataclass(frozen=True)
 class RehearsalName:
-    """A rehearsal as it was named on the command line."""
+    """The name of a rehearsal on the command line."""
 
     blueprint: Path | None
     lab: str | None
 
     @property
     def name(self) -> str | None:
-        """Its name; None where it was not named at all."""
+        """Its name; None without a blueprint or --lab."""
         return self.lab or (default_lab_name(self.blueprint) if self.blueprint else None)
 
     def typed(self, verb: str, *words: object) -> str:
-        """Return a command for it, as it was named."""
+        """Return a command line for the rehearsal, with the same name."""
         blueprint = [self.blueprint] if self.blueprint and self.lab is None else []
         return command_line("rehearse", verb, *blueprint, *words, lab=self.lab)
 
@@ -43,7 +43,7 @@ class RehearsalName:
 
 
 def refer_to(blueprint: Path, lab: str) -> RehearsalName:
-    """How to name the rehearsal `lab` of a blueprint: by that, if it has the name that follows from it."""
+    """Return the shortest name for the rehearsal `lab`: its blueprint alone, if it has the blueprint's default name."""
     return RehearsalName(blueprint, None if lab == default_lab_name(blueprint) else lab)
 
 
@@ -84,8 +84,7 @@ def one_of_all(rehearsal: RehearsalName) -> str:
 
 
 def named_one(rehearsal: RehearsalName, verb: str, *words: object) -> str:
-    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command to
-    type."""
+    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command."""
     if rehearsal.name is not None:
         return rehearsal.name
     name = one_of_all(rehearsal)

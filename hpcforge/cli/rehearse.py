@@ -262,7 +262,7 @@ def ssh(options: RehearseSshOptions) -> int:
     if not labs.runs(lab, node):
         start = refer_to(Path(lab.blueprint), name).up()
         raise UsageError(f"{node} of the rehearsal {name!r} is stopped", f"start it: {start}")
-    argv = [*labs.ssh_argv(lab, node), *command]  # ssh joins the words, the shell there takes them apart
+    argv = [*labs.ssh_argv(lab, node), *command]  # ssh joins the words, the shell on the node splits them
     printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
@@ -349,7 +349,7 @@ def down(options: RehearseDownOptions) -> int:
 
 
 def _made_for_lab(blueprint: Path) -> bool:
-    """Return whether a blueprint alone means its rehearsal; one that cannot be read is taken for a real site's."""
+    """Return whether a blueprint alone selects its rehearsal. An unreadable one counts as a real site's."""
     from hpcforge.cluster import load
 
     try:

@@ -1,4 +1,4 @@
-"""`hpcforge rehearse compare`: what a rehearsal has instead of the real thing, file by file."""
+"""`hpcforge rehearse compare`: the stand-ins of a rehearsal, and the files that they change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compare(
 ) -> int:
     """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
-    running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
+    running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # only root has rehearsals
     if loaded.wants_lab:
         if nodes is not None:
             raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")

@@ -31,14 +31,14 @@ secrets = VerbGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class SecretsOptions:
-    """The secrets that all verbs of `hpcforge secrets` are about."""
+    """The secrets that all verbs of `hpcforge secrets` use."""
 
     blueprint: Blueprint
     lab: LabName = None
     identity: Identity = None
 
     def command(self, *words: object) -> str:
-        """Return a command on the same secrets."""
+        """Return a command line for the same secrets."""
         return command_line(*words, lab=self.lab, identity=self.identity)
 
 
@@ -149,7 +149,7 @@ def set_(options: SecretsSetOptions) -> int:
     store, name = secrets_of(_site(options.site)), options.name
     had_key = store.key.exists()
     value = _typed(name, binary=name in store.kinds and store.kinds[name].binary)
-    read_passwords({name: value}, store.loaded.cluster.nodes)  # raises what is wrong with those of controllers
+    read_passwords({name: value}, store.loaded.cluster.nodes)  # raises for invalid passwords of controllers
     changed = set_secret(store.file, store.key, store.kinds, name, value)
     if options.as_json:
         print_ = fingerprint(store.kinds, store.read(), name, value)
@@ -182,7 +182,7 @@ def rotate(options: SecretsNameOptions) -> int:
 
 
 def _site(options: SecretsOptions) -> Site:
-    """Return the blueprint's site; with --lab that rehearsal, which has secrets of its own where the site is real."""
+    """Return the blueprint's site; with --lab its rehearsal: that of a real site has its own secrets."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster import load
     from hpcforge.run.site import Site
@@ -200,7 +200,7 @@ def _note_new_key(store: SiteSecrets, had_key: bool) -> None:
 
 
 def _typed(name: str, *, binary: bool) -> bytes:
-    """Return what is typed twice, unseen; without a terminal standard input, less a line break at a text's end."""
+    """Return the value, typed twice without echo; or standard input, for text without its last line break."""
     from hpcforge.secrets.secrets import LARGEST
 
     if not sys.stdin.isatty():

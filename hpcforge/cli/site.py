@@ -1,4 +1,4 @@
-"""The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up.
+"""The site of a verb: from its blueprint and inventory, or from the running rehearsal.
 
 A lab's blueprint selects its rehearsal. Any other blueprint selects the real site, and with `--lab` its rehearsal:
 then the site has only the names of the real machines.
@@ -46,10 +46,10 @@ def open_site(
     needs_lab: bool = True,
     judged: bool = False,
 ) -> Site:
-    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`
+    """Read and resolve a blueprint. A lab's blueprint gets the inventory of its lab, which must be up if `needs_lab`
     or if `lab` names it.
 
-    `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
+    `judged`: refuse a design that breaks a rule of racks, power or fabrics, as all verbs that change nodes do.
     """
     loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
     if judged:
@@ -79,14 +79,14 @@ def open_site(
 
 @cache
 def _say_which(blueprint: Path) -> None:
-    """Print once that nodes are the site's own, where it has a rehearsal, too."""
+    """Print once that the nodes are the site's own, if it also has a rehearsal."""
     name = default_lab_name(blueprint)
     if os.geteuid() == 0 and lab_directory(name).is_dir():
         printing.note(f"these are the site's own nodes; for those of their rehearsal: --lab {name}\n")
 
 
 def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
-    """End with what this rehearsal does not show; of a blueprint of a lab that is roles without their packages."""
+    """Print what this rehearsal does not show; for a lab's blueprint: the roles without their packages."""
     if site.lab is not None and not site.stand_ins:
         printing.note("".join(f"not rehearsed: role {role}: {reason}\n" for role, reason in site.away.items()))
     elif site.lab is not None:
@@ -102,7 +102,7 @@ def lab_kind(loaded: Loaded) -> LabKind:
 
 
 def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:
-    """Return the rehearsal of a real site: on the present lab, else on one that would be made of `nodes`."""
+    """Return the rehearsal of a real site: on the present lab, else on a planned lab of `nodes`."""
     facts = lab_facts(loaded, lab, nodes)
     cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
     role_origins = package_origins(loaded, cluster)
@@ -126,21 +126,21 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
 
 
 def package_origins(loaded: Loaded, cluster: Cluster) -> Origins:
-    """Where packages of its roles come from, beside the distribution's own archive, by role. Raises `RoleError`."""
+    """Return the package sources of its roles, except the distribution's archive, by role. Raises `RoleError`."""
     return origins(load_site_roles(loaded), cluster, lambda roles, target: compile_site(roles, {}, target))
 
 
 def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:
-    """Where a site's own machines are: no lab may be there."""
+    """Return the networks of a site's own machines: no lab may use them."""
     cidrs = [network.cidr for network in (cluster.network, *cluster.networks)]
     addresses = [address for node in cluster.nodes for address in (node.address, *node.addresses.values())]
     return tuple(map(IPv4Network, dict.fromkeys((*cidrs, *addresses))))
 
 
 def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) -> LabFacts:
-    """Return the facts of a lab of this site's nodes; without a lab, those of one of `nodes` if it were up.
+    """Return the facts of a lab of this site's nodes; without a lab, those of a planned lab of `nodes`.
 
-    Raise UsageError where the lab is not one to rehearse the site in.
+    Raises UsageError if the lab cannot rehearse the site.
     """
     cluster = loaded.cluster
     if lab is None:

@@ -75,7 +75,7 @@ def _print(options: ValidateOptions, loaded: Loaded, diagnostics: Sequence[Diagn
 
 
 def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """Return what a clock shows, and what roles and secrets do."""
+    """Check reservations against the clock, and roles and secrets."""
     from hpcforge.cluster import check_table
 
     past = check_table.run(check_table.TIME, loaded.blueprint.slurm.reservations, _earliest_now())
@@ -83,14 +83,14 @@ def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
 
 def _earliest_now() -> str:
-    """Return the time of now as the westernmost clock shows it: what is over there is over on each."""
+    """Return the present time in the westernmost zone: a time in the past there is in the past everywhere."""
     return (datetime.now(UTC) - timedelta(hours=12)).strftime("%Y-%m-%dT%H:%M")
 
 
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Check variables without effect, a site's own roles, and secrets that the site has to provide.
 
-    Roles are rendered only if that may find something: it takes a while.
+    Renders roles only if that may report something, since it takes a while.
     """
     provided, rendered = _needs_of_roles(loaded)
     if not rendered and not loaded.blueprint.roles.said():
@@ -146,7 +146,7 @@ def _needs_of_roles(loaded: Loaded) -> tuple[bool, bool]:
 
 
 def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
-    """Tell whether a role might not fit: it names what others contribute, or a package that a release lacks.
+    """Return whether a role might not fit: it names contributions of others, or a package that a release lacks.
 
     Container runtimes that a release lacks have an error of their own.
     """

@@ -191,7 +191,7 @@ def _test(options: VerifyOptions) -> int:
 def _finish(
     options: VerifyOptions, usable: Usable, verification: Verification, report: Report, problem: str | None
 ) -> Exit:
-    """Print the results. Returns the exit status. `problem`: why the head could not keep them."""
+    """Print the results. Returns the exit status. `problem`: the reason why the head could not keep them."""
     from hpcforge.report.apply_text import baseline_lines
 
     if problem:
@@ -205,7 +205,7 @@ def _finish(
 
 
 def _expected(options: VerifyOptions, site: Site, engine: Engines, usable: Usable) -> Expectations:
-    """Return what numbers are compared with."""
+    """Return the expectations to which numbers are compared."""
     from hpcforge.report.site_verification import gpu_models
     from hpcforge.run.expectations import Expectations
     from hpcforge.run.verify import expectations
@@ -217,7 +217,7 @@ def _expected(options: VerifyOptions, site: Site, engine: Engines, usable: Usabl
 
 
 def exit_status(verification: Verification, out: Mapping[str, str], down: Sequence[DownWorker] = ()) -> int:
-    """Return the exit status; `out` are the nodes that were meant and left out, `down` those that take no job."""
+    """Return the exit status. `out`: selected nodes that were left out. `down`: workers that take no job."""
     from hpcforge.run.result import UNREACHABLE
 
     verdicts = [result.verdict for result in verification.tests.reached]
@@ -281,7 +281,7 @@ def _baseline(usable: Usable, option: tuple[str, str] | None) -> Baseline | None
 
 
 def _check_outputs(outputs: Sequence[Path], baseline: tuple[str, str] | None) -> None:
-    """Raise `UsageError` for a file that cannot be written, and for a name that is none, before anything is tested."""
+    """Raise `UsageError` before the tests for a file that cannot be written and for an invalid name."""
     for path in outputs:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path} cannot be written: {path.absolute().parent} is not a folder", "make the folder")
@@ -292,7 +292,7 @@ def _check_outputs(outputs: Sequence[Path], baseline: tuple[str, str] | None) ->
 
 
 def _gated(cluster: Cluster, gate: str | None, limit: list[str] | None) -> str | None:
-    """Return the node of --gate. Raises UsageError for what is no worker."""
+    """Return the node of --gate. Raises UsageError if it is not a worker."""
     from hpcforge.blueprint.hostlist import fold
 
     if gate is None:
@@ -319,7 +319,7 @@ def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> 
 
 
 def _cabling(options: VerifyOptions) -> int:
-    """Compare real cables with the design. Unchecked cables are counted, and are not an error."""
+    """Compare real cables with the design. Counts unchecked cables, which are not an error."""
     from hpcforge.report.cabling_text import cabling_json, cabling_text
     from hpcforge.verify.cabling import CablingError, compare_with
 
@@ -340,7 +340,7 @@ def _cabling(options: VerifyOptions) -> int:
 
 
 def _neighbours(options: VerifyOptions) -> tuple[Loaded, Heard, dict[str, str], frozenset[str]]:
-    """Read or ask for the neighbours of nodes; also which are silent, and which of these unreachable."""
+    """Read or ask for the neighbours of nodes. Also returns the silent nodes, and the unreachable ones among them."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster import load
     from hpcforge.report.progress import Progress
