@@ -45,7 +45,7 @@ class Contents:
     texts: Mapping[str, str]
     secrets: Mapping[str, bytes] = field(repr=False)
 
-    def _content(self, file: File) -> bytes | None:
+    def content(self, file: File) -> bytes | None:
         """Return the full content of a file; None if one of its secrets is missing."""
         if any(name not in self.secrets for name in file.holds):
             return None
@@ -56,12 +56,12 @@ class Contents:
 
     def sent(self, file: File) -> dict[str, Any]:
         """Return the content in the form for a node instead of the digest that plans have."""
-        content = self._content(file) if file.holds else None
+        content = self.content(file) if file.holds else None
         return {} if content is None else {"digest": _sha256(content)}
 
     def put(self, file: File, observed: ActualState) -> dict[str, Any]:
         """Return the request to write a file; without content if the node has it already."""
-        content = None if file.same_content(observed) else self._content(file)
+        content = None if file.same_content(observed) else self.content(file)
         return {
             **self.sent(file),
             "content_base64": None if content is None else base64.b64encode(content).decode(),
