@@ -1,7 +1,8 @@
-"""The command line, no logic. Results go to stdout, everything for people to stderr.
+"""The command line: options of commands, and the output of their results.
 
 A verb is a row of the table below and the module of its name, which has its options and its function
-(`hpcforge.cli.verb`).
+(`hpcforge.cli.verb`). Results go to stdout, everything for people to stderr. The package may import every other one,
+except the lease, the history and the stages of a run. Logic does not belong here: a verb calls the packages below.
 """
 
 from __future__ import annotations
