@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old or the new one, and the new one once it is said to be written."""
+"""Writing of files: a crash leaves the old or the new file, and the new one after the function has returned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 
-_LONGEST = 200  # bytes of a name that its temporary file keeps: 255 are the limit of file systems
+_LONGEST = 200  # bytes of the name in the name of a temporary file: 255 are the limit of file systems
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
@@ -34,7 +34,7 @@ def _beside(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] 
             with os.fdopen(handle, "wb") as file:
                 os.fchmod(handle, mode)
                 if owner is not None:
-                    with suppress(PermissionError):  # who is not root writes it as their own
+                    with suppress(PermissionError):  # an ordinary user cannot change the owner
                         os.fchown(handle, *owner)
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
@@ -43,12 +43,12 @@ def _beside(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] 
             _remove(Path(name))
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # of the file, which the user knows
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the file, not the temporary one
     return Path(name)
 
 
 def _replace(temporaries: dict[Path, Path]) -> None:
-    """Give files their new contents, one at once after the other; none of these stays a temporary file."""
+    """Rename temporary files to their files, one directly after the other; after an error remove the others."""
     try:
         for path, temporary in temporaries.items():
             temporary.rename(path)
@@ -70,12 +70,12 @@ def _short(name: str) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return once the names in a folder are on the disk: what was renamed, linked or made there outlasts a crash."""
+    """Write the names in a folder to the disk: renamed, linked and created files survive a crash."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
+        if error.errno != errno.EINVAL:  # the file system does not support it
             raise
     finally:
         os.close(handle)

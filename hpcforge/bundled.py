@@ -1,4 +1,4 @@
-"""Where roles/, smoke_tests/, page/ and other shipped folders are: beside the package, inside it when installed."""
+"""Paths of roles/, smoke_tests/, page/ and other shipped folders: beside the package, or inside it if installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No core dump of a process that holds secrets: what a crash writes to disk would hold them, too.
+"""No core dump of a process that holds secrets: the dump of a crash would contain them, too.
 
 Source: core(5), prctl(2).
 """
@@ -14,7 +14,7 @@ _LIMIT_BYTES = 1
 
 
 def forbid() -> None:
-    """Have the kernel write no core of this process, and let no other process of the user read its memory.
+    """Prevent core dumps of this process, and access to its memory by other processes of the user.
 
     Programs that it starts inherit the limit. They may be read by the user's other processes.
     """

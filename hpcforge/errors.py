@@ -1,4 +1,4 @@
-"""What every error that is expected has in common: whoever sits at the terminal can do something about it."""
+"""Base classes of expected errors: the user at the terminal can fix them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: ano
 
 
 class ExpectedError(Exception):
-    """Its text says what is wrong and where; `hint` what to do, "" where there is nothing to add."""
+    """An error with a message and a `hint`: the message says what is wrong and where, the hint what to do, or ""."""
 
     kind: ClassVar[Kind] = "error"  # the exit status of each is in hpcforge.cli.exit_codes
-    hint: str = ""  # what a class has to say of all its errors
+    hint: str = ""  # a class may have one for all its errors
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class ExpectedError(Exception):
 
 
 class UsageError(ExpectedError):
-    """What was asked for cannot be done as asked; `hint` says how."""
+    """The command line or its input is not usable; `hint` says how to correct it."""
 
     kind = "invalid"
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from hpcforge.errors import ExpectedError
 
-_NO_FOLDER_LOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)  # NFS locks only what is open for writing
+_NO_FOLDER_LOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)  # NFS locks only files that are open for writing
 _LIMIT_BYTES = 64 * 1024  # of the holders in a lock file
 
 
@@ -30,7 +30,7 @@ def operator() -> str:
     """Return the user at the terminal, also behind sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a number without a name
+    except (KeyError, OSError):  # a UID without a name
         return str(os.getuid())
 
 
@@ -38,7 +38,7 @@ def operator() -> str:
 def file_lock(path: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[IO[bytes]]:
     """Hold a lock file, open for appending; call `waiting` once if another process holds it.
 
-    A file that its last holder removed or replaced is opened again.
+    Opens the file again if its last holder removed or replaced it.
     """
     while True:
         with path.open("ab") as file:
@@ -51,16 +51,16 @@ def file_lock(path: Path, waiting: Callable[[], object] = lambda: None) -> Itera
 @contextmanager
 def folder_lock(*folders: Path) -> Iterator[None]:
     """Hold existing folders, in an order that all processes share. Raises `OSError`."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for folder in sorted({folder.resolve() for folder in folders}):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            held.callback(os.close, handle)
+            stack.callback(os.close, handle)
             try:
                 _wait(handle)
             except OSError as error:
                 if error.errno not in _NO_FOLDER_LOCK:
                     raise
-                held.enter_context(file_lock(folder / ".hpcforge.lock"))
+                stack.enter_context(file_lock(folder / ".hpcforge.lock"))
         yield
 
 
@@ -68,13 +68,13 @@ def folder_lock(*folders: Path) -> Iterator[None]:
 def held(path: Path, use: str, hint: str, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock file at once, and name this process in it.
 
-    `shared`: together with others who share it. Raises `HeldError`: "`use` by USER, process PID, since TIME".
+    `shared`: other processes may share it. Raises `HeldError`: "`use` by USER, process PID, since TIME".
     """
     with path.open("a+b") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise HeldError(f"{use} by {_named(_living(file)) or 'another process'}", hint) from None
+            raise HeldError(f"{use} by {_describe(_living(file)) or 'another process'}", hint) from None
         others = _living(file) if shared else []
         file.truncate(0)
         own = {"who": operator(), "pid": os.getpid(), "started": _started(os.getpid()), "since_s": time.time()}
@@ -107,17 +107,17 @@ def _living(file: IO[bytes]) -> list[dict[str, object]]:
             holder = json.loads(line)
             if holder["started"] is not None and _started(int(holder["pid"])) == holder["started"]:
                 living.append(holder)
-        except (ValueError, KeyError, TypeError):  # it is being written
+        except (ValueError, KeyError, TypeError):  # another process is writing it
             continue
     return living
 
 
-def _named(holders: Iterable[dict[str, object]]) -> str:
+def _describe(holders: Iterable[dict[str, object]]) -> str:
     names = []
     for holder in holders:
         since = datetime.fromtimestamp(float(str(holder["since_s"]))).astimezone()
-        who = "".join(letter for letter in str(holder["who"]) if letter.isprintable())
-        names.append(f"{who}, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S}")
+        user = "".join(letter for letter in str(holder["who"]) if letter.isprintable())
+        names.append(f"{user}, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S}")
     return "; ".join(names)
 
 

@@ -1,7 +1,7 @@
-"""The schema of a type as plain data, and values from outside validated against it.
+"""The schema of a type as plain data, and the validation of values against it.
 
-`hpcforge.typed_json` says which types have schemas, and makes them. Values are only read. Standard library and Python
-3.9 syntax, since this travels to the nodes.
+`hpcforge.typed_json` lists the types with schemas, and makes the schemas. Validation changes no value. This module is
+sent to nodes: standard library and Python 3.9 syntax only.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Form = Sequence[Any]  # its name in one of the tables below, and what goes with that; JSON
+Form = Sequence[Any]  # a name of one of the tables below, and its arguments; JSON
 Check = Callable[[Any], None]
 
 _EXACT = 2**53
-_SHOWN = 40  # characters of a key or value in what is said
+_SHOWN = 40  # characters of a key or value in a message
 
 
 class MisfitError(ValueError):
-    """A value that is not of its type; as text, where and why: `receipt.run: not a whole number`."""
+    """A value that is not of its type. The message has place and reason: `receipt.run: not a whole number`."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.why = reason
         self.place: list[str] = []
 
     def within(self, key: object) -> MisfitError:
-        """Return the same error, seen from one level further out."""
+        """Return the same error, with the key of the enclosing value before its place."""
         self.place.insert(0, _shown(key))
         return self
 
@@ -137,7 +137,7 @@ def _mapping(keys: Form, form: Form) -> Check:
 
 
 def _record(forms: Mapping[str, Form], required: Sequence[str]) -> Check:
-    items: dict[str, Check] = {}  # made when there is a value: most roles have few kinds of resources
+    items: dict[str, Check] = {}  # made for the first value: most roles have few kinds of resources
 
     def fits(value: Any) -> None:
         if not isinstance(value, dict):
@@ -165,7 +165,7 @@ def _whole(value: Any) -> None:
 
 
 def _number(value: Any) -> None:
-    if type(value) not in (int, float) or not abs(value) <= _EXACT:  # nor is NaN
+    if type(value) not in (int, float) or not abs(value) <= _EXACT:  # false for NaN, too
         raise MisfitError("not a finite number of a usable size")
 
 
@@ -203,4 +203,4 @@ def _shown(value: object) -> str:
 
 
 def _small(value: str | float) -> bool:
-    return isinstance(value, str) or abs(value) <= _EXACT  # of a longer number the digits are not even made
+    return isinstance(value, str) or abs(value) <= _EXACT  # Python would take long to print a larger number

@@ -1,10 +1,10 @@
-"""Data from outside against a type: it fits, or it is said where it does not.
+"""Validation of data from outside against a type: an error names the place that does not fit.
 
-Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]`
-and `tuple[X, Y]` (lists in JSON), `dict[str, X]`, unions, TypedDicts, whose keys have to be there (but for
-`NotRequired`) and no others, and dataclasses, whose fields have to be there (but for those with a default). Numbers are
-finite and not beyond what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled
-once.
+The types are those of JSON: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]` and
+`tuple[X, Y]` (lists in JSON), `dict[str, X]`, unions, TypedDicts and dataclasses. A TypedDict requires its keys, except
+`NotRequired` ones, and allows no others; a dataclass requires its fields, except those with a default. Numbers are
+finite, and JSON can represent them exactly. `Annotated` with a `Within` or `PrintableLine` is stricter. Each type is
+compiled once.
 """
 
 from __future__ import annotations
@@ -72,6 +72,6 @@ def _annotated(kind: Any, extra: object) -> Form:
 
 def _fields(kind: Any) -> Form:
     hints = get_type_hints(kind, include_extras=True)
-    known = [field for field in fields(kind) if field.init]
-    required = [field.name for field in known if field.default is MISSING and field.default_factory is MISSING]
-    return "record", {field.name: form(hints[field.name]) for field in known}, required
+    known_fields = [field for field in fields(kind) if field.init]
+    required = [field.name for field in known_fields if field.default is MISSING and field.default_factory is MISSING]
+    return "record", {field.name: form(hints[field.name]) for field in known_fields}, required

@@ -1,4 +1,4 @@
-"""A folder of YAML files as a mapping by name, each of them an entry of one type. Pure."""
+"""A folder of YAML files as a mapping by name; each file is an entry of one type. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class FolderError(ExpectedError):
 
 
 class Folder(Mapping[str, T], Generic[T]):
-    """Its entries, by file name without `.yaml`. A file is read when its entry is looked for."""
+    """The entries of a folder, by file name without `.yaml`. The first access to an entry reads its file."""
 
     def __init__(self, folder: Traversable, kind: type[T]) -> None:
         self._folder, self._kind = folder, kind
         self._read: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """One of them. Raises `KeyError`, or `FolderError` where its file is wrong."""
+        """Return an entry. Raises `KeyError`, or `FolderError` if its file is invalid."""
         if name not in self._read:
             self._read[name] = self._entry(self._files[name])
         return self._read[name]

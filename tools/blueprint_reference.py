@@ -73,7 +73,7 @@ def _field(
 
 
 def _alternatives(schema: dict[str, Any], field: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a field may hold, references followed, null left out."""
+    """Return the schemas that a field accepts, with references followed, without null."""
     if "$ref" in field:
         return [schema["$defs"][field["$ref"].rpartition("/")[2]]]
     for several in ("anyOf", "oneOf"):

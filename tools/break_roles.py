@@ -1,11 +1,11 @@
-"""Breaks the shipped roles in one place after the other, and names the breaks that no golden file shows.
+"""Breaks the shipped roles in one place after the other, and lists the breaks that no golden file shows.
 
     python tools/break_roles.py [ROLE ...]
 
-The golden files of tests/unit/roles are to show each change of a role. So each template of a role gets another word in
-each of its lines, and each of its conditions the opposite; each other file gets another line; each value in `role.yaml`
-becomes another, and each entry of a list goes. It is done in a copy of the tree, one break of a role at a time. A break
-is caught where the role cannot be read or rendered any more, or where a golden file of that role has another text.
+The golden files of tests/unit/roles must show each change of a role. So the tool changes one word in each line of each
+template, negates each condition, adds a line to each other file, changes each value in `role.yaml`, and removes each
+entry of a list. It works in a copy of the tree, with one break of a role at a time. A break is caught if the role
+cannot be read or rendered, or if a golden file of that role changes.
 
 Exit status 1: some were missed. Add a blueprint that shows them to tests/unit/roles/shown.yaml.
 """
@@ -30,8 +30,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 COPIED = ("hpcforge", "roles", "page", "smoke_tests", "blueprints", "inventory", "tools", "tests/unit/roles")
 PACKAGES = ("tests/__init__.py", "tests/unit/__init__.py")
-# What no node gets. `scope` is a promise that is checked when a role is read, `description` is for people, and the rest
-# is for rehearsals, the secret store and `validate`, whose own tests have it.
+# Keys that no node gets. `scope` is checked when a role is read, `description` is for people, and the others are for
+# rehearsals, the secret store and `validate`, which have tests of their own.
 NOT_ON_NODES = {
     "description",
     "scope",
@@ -48,13 +48,13 @@ OTHERS = {
     "stop": "keep", "purge": "keep", "keep": "stop", "free": "together", "together": "free",
     "tcp": "udp", "udp": "tcp",
 }  # fmt: skip
-# What other roles hear of: such a break is tried alone, so that it is not taken for one of theirs.
+# Keys that other roles see: such a break is tried alone, so that it is not attributed to another role.
 HEARD = {"on", "before_site_roles", "vars", "accepts", "contributes", "artifacts"}
 _OF_FEW = {"disrupts", "on_remove", "shape"}  # keys of role.yaml whose values are some of OTHERS
 _CONDITION = re.compile(r"\{%-?\s*(?:el)?if\s+(.*?)\s*-?%\}")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}")
 _TAG = re.compile(r"\{[%#].*?[%#]\}")
-Where = tuple[Any, ...]  # keys and places down to a value of role.yaml
+KeyPath = tuple[Any, ...]  # keys and places down to a value of role.yaml
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Break:
 
 
 def breaks_of(root: Path, role: str) -> Iterator[Break]:
-    """All breaks of one role."""
+    """Yield all breaks of one role."""
     for path in sorted((root / "roles" / role).rglob("*")):
         file = path.relative_to(root)
         if path.name == "role.yaml":
@@ -88,13 +88,13 @@ def _of_template(file: Path, text: str) -> Iterator[Break]:
     lines = text.splitlines(keepends=True)
     inside = False  # a comment, a statement or an expression of several lines
 
-    def changed(number: int, line: str, what: str) -> Break:
-        return Break(file, f"line {number}, {what}", "".join((*lines[: number - 1], line, *lines[number:])))
+    def changed(number: int, line: str, kind: str) -> Break:
+        return Break(file, f"line {number}, {kind}", "".join((*lines[: number - 1], line, *lines[number:])))
 
     for number, line in enumerate(lines, 1):
-        for found in _CONDITION.finditer(line):
-            opposite = found[0].replace(found[1], f"not ({found[1]})", 1)
-            yield changed(number, line.replace(found[0], opposite, 1), "the opposite condition")
+        for condition in _CONDITION.finditer(line):
+            opposite = condition[0].replace(condition[1], f"not ({condition[1]})", 1)
+            yield changed(number, line.replace(condition[0], opposite, 1), "the opposite condition")
         rest = _TAG.sub("", line)
         pairs = _EXPRESSION.sub("x", rest)
         opens = any(start in pairs for start in ("{%", "{#", "{{"))
@@ -111,22 +111,22 @@ def _of_yaml(file: Path, text: str) -> Iterator[Break]:
             for path, node, new in (*_values((key.value,), value), *_shorter((key.value,), value)):
                 start, end = node.start_mark.index, node.end_mark.index
                 spaces = text[len(text[:end].rstrip()) : end]  # a block of lines ends where the next key begins
-                where = ".".join(map(str, path))
+                place = ".".join(map(str, path))
                 changed = f"{text[:start]}{new}{spaces}{text[end:]}"
-                yield Break(file, f"line {node.start_mark.line + 1}, {where}", changed, key.value in HEARD)
+                yield Break(file, f"line {node.start_mark.line + 1}, {place}", changed, key.value in HEARD)
 
 
-def _shorter(path: Where, node: yaml.Node) -> Iterator[tuple[Where, yaml.Node, str]]:
-    """A list without each of its entries."""
+def _shorter(path: KeyPath, node: yaml.Node) -> Iterator[tuple[KeyPath, yaml.Node, str]]:
+    """Yield a list without each of its entries."""
     if isinstance(node, yaml.SequenceNode):
         entries = [_plain(one) for one in node.value]
         for place in range(len(entries)):
-            left = entries[:place] + entries[place + 1 :]
-            yield (*path, place, "gone"), node, json.dumps(left, ensure_ascii=False)
+            remaining = entries[:place] + entries[place + 1 :]
+            yield (*path, place, "gone"), node, json.dumps(remaining, ensure_ascii=False)
 
 
-def _values(path: Where, node: yaml.Node) -> Iterator[tuple[Where, yaml.Node, str]]:
-    """Each value, and another one."""
+def _values(path: KeyPath, node: yaml.Node) -> Iterator[tuple[KeyPath, yaml.Node, str]]:
+    """Yield each value, with another one."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value not in NOT_ON_NODES and not (path[0] == "vars" and len(path) == 2 and key.value != "default"):
@@ -139,7 +139,7 @@ def _values(path: Where, node: yaml.Node) -> Iterator[tuple[Where, yaml.Node, st
         yield path, node, json.dumps(_another(path, _plain(node)), ensure_ascii=False)
 
 
-def _another(path: Where, value: Any) -> Any:
+def _another(path: KeyPath, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -164,10 +164,10 @@ def _plain(node: yaml.Node) -> Any:
 
 
 class Goldens:
-    """The golden files of a tree, and what its roles make of the same blueprints."""
+    """The golden files of a tree, and the texts of its roles for the same blueprints."""
 
     def __init__(self, root: Path) -> None:
-        # of the copy, where this runs
+        # modules of the copy in which this runs
         from hpcforge.cluster import load  # noqa: PLC0415
         from hpcforge.cluster.load import _declared  # noqa: PLC0415
         from hpcforge.plan.roles.role import load_roles  # noqa: PLC0415
@@ -187,95 +187,97 @@ class Goldens:
         return {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
 
     def differ(self, broken: dict[str, Any], alone: bool = False) -> set[str]:
-        """Which of these roles, as they are given, have other golden files; of none given, which of all roles.
+        """Return the roles with other golden files: among the broken roles, or among all roles if none is broken.
 
-        `alone`: other roles hear of the break. So blueprints are read again, and where the role's own files are the
-        same, those of all roles are compared. Raises what rendering raises.
+        `alone`: other roles see the break. So blueprints are read again, and if the role's own files are the same,
+        those of all roles are compared. Raises the errors of rendering.
         """
         roles = {**self._roles, **broken}
-        found = self._of(roles, frozenset(broken or roles), alone)
+        differing = self._of(roles, frozenset(broken or roles), alone)
         everything = frozenset(roles).union(*self._files.values())  # with a site's roles
-        return found or self._of(roles, everything, alone) if alone else found
+        return differing or self._of(roles, everything, alone) if alone else differing
 
-    def _of(self, roles: dict[str, Any], looked_at: frozenset[str], again: bool) -> set[str]:
-        found: set[str] = set()
+    def _of(self, roles: dict[str, Any], compared: frozenset[str], reread: bool) -> set[str]:
+        differing: set[str] = set()
         if self._goldens.handed_on(roles.values()) != self._handed_on:
-            found = {name for name in looked_at & roles.keys() if self._hands_on_another(name, roles[name])}
+            differing = {name for name in compared & roles.keys() if self._hands_on_another(name, roles[name])}
         for name in self._paths:
-            left = looked_at - found
-            if left & self._files[name].keys():
-                found |= self._of_blueprint(name, roles, left, again)
-        return found
+            remaining = compared - differing
+            if remaining & self._files[name].keys():
+                differing |= self._of_blueprint(name, roles, remaining, reread)
+        return differing
 
     def _hands_on_another(self, name: str, role: Any) -> bool:
         lines = set(self._handed_on.splitlines())
         return not lines.issuperset(self._goldens.handed_on([role]).splitlines()) or role is self._roles[name]
 
-    def _of_blueprint(self, name: str, roles: dict[str, Any], of: frozenset[str], again: bool) -> set[str]:
-        if again:
+    def _of_blueprint(self, name: str, roles: dict[str, Any], compared: frozenset[str], reread: bool) -> set[str]:
+        if reread:
             self._declared.cache_clear()
-        cluster = self._load(self._paths[name]).cluster if again else self._clusters[name]
+        cluster = self._load(self._paths[name]).cluster if reread else self._clusters[name]
         desired = self._goldens.compiled(cluster, tuple(roles.values()))
         shown = self._shown[name]
-        texts = self._goldens.golden_texts(cluster, roles.values(), desired, of if shown is None else of & shown)
-        there = {role: text for role, text in self._files[name].items() if role in of}
-        return {role for role in {**there, **texts} if texts.get(role) != there.get(role)}
+        texts = self._goldens.golden_texts(
+            cluster, roles.values(), desired, compared if shown is None else compared & shown
+        )
+        golden = {role: text for role, text in self._files[name].items() if role in compared}
+        return {role for role in {**golden, **texts} if texts.get(role) != golden.get(role)}
 
 
 def caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
-    """Which of these breaks, one of a role each, are seen."""
+    """Return the caught ones of these breaks, which are of one role each."""
     before = [(goldens.root / one.file, (goldens.root / one.file).read_bytes()) for one in breaks]
     for one in breaks:
         (goldens.root / one.file).write_text(one.text, encoding="utf-8")
     try:
         return _caught(goldens, breaks)
-    except Exception:  # whatever rendering raises, of one of them: it is found by trying each alone
+    except Exception:  # rendering of one of them failed: trying each alone shows which
         if len(breaks) == 1:
             return set(breaks)
     finally:
         for path, content in before:
             path.write_bytes(content)
-    return {one for each in breaks for one in caught(goldens, [each])}
+    return {one for single in breaks for one in caught(goldens, [single])}
 
 
 def _caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
     from hpcforge.plan.roles.role import RoleError, load_role  # noqa: PLC0415
 
     read: dict[str, Any] = {}
-    found: set[Break] = set()
+    caught_breaks: set[Break] = set()
     for one in breaks:
         try:
             read[one.role] = load_role(goldens.root / "roles" / one.role)
         except RoleError:
-            found.add(one)
+            caught_breaks.add(one)
     alone = any(one.alone for one in breaks)
     differ = goldens.differ(read, alone) if read else set()
-    return found | {one for one in breaks if one.role in differ or (alone and differ)}
+    return caught_breaks | {one for one in breaks if one.role in differ or (alone and differ)}
 
 
 def rounds(root: Path, roles: Sequence[str]) -> Iterator[list[Break]]:
-    """All breaks: one of each role at a time, and those alone that other roles may hear of."""
-    found = [list(breaks_of(root, role)) for role in roles]
-    yield from ([one] for breaks in found for one in breaks if one.alone)
-    for several in zip_longest(*([one for one in breaks if not one.alone] for breaks in found)):
+    """Yield all breaks: one of each role at a time, and alone those that other roles may see."""
+    by_role = [list(breaks_of(root, role)) for role in roles]
+    yield from ([one] for breaks in by_role for one in breaks if one.alone)
+    for several in zip_longest(*([one for one in breaks if not one.alone] for breaks in by_role)):
         yield [one for one in several if one is not None]
 
 
 def in_copy(root: Path, roles: Sequence[str]) -> int:
-    """Break these roles of a tree that may be changed; a line for each break on standard output."""
+    """Break these roles of a tree that may be changed; print a line for each break."""
     goldens = Goldens(root)
     if stale := goldens.differ({}):
         print(f"the golden files of {', '.join(sorted(stale))} are not what these roles make", file=sys.stderr)
         return 2
     for several in rounds(root, roles):
-        seen = caught(goldens, several)
+        caught_breaks = caught(goldens, several)
         for one in several:
-            print("caught" if one in seen else "MISSED", f"{one.file}: {one.where}")
+            print("caught" if one in caught_breaks else "MISSED", f"{one.file}: {one.where}")
     return 0
 
 
 def copy_to(copy: Path) -> None:
-    """What is needed of this tree."""
+    """Copy the needed files of this tree."""
     for name in COPIED:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in PACKAGES:
@@ -283,14 +285,14 @@ def copy_to(copy: Path) -> None:
 
 
 def begun(copy: Path, roles: Sequence[str]) -> subprocess.Popen[str]:
-    """This program at work in a copy."""
+    """Start this program in a copy."""
     argv = [sys.executable, str(copy / "tools" / "break_roles.py"), "--in", str(copy), *roles]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     return subprocess.Popen(argv, cwd=copy, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def main(words: Sequence[str]) -> int:
-    """Break roles in copies of the tree, one for each core; print what was missed, and how many there were."""
+    """Break roles in copies of the tree, one for each core; print the missed breaks and their number."""
     if words[:1] == ["--in"]:
         return in_copy(Path(words[1]), words[2:])
     roles = list(words) or sorted(path.parent.name for path in (ROOT / "roles").glob("*/role.yaml"))

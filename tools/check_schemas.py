@@ -59,7 +59,7 @@ def _output(*arguments: str) -> str:
 
 
 def check(arguments: Sequence[str | Path]) -> bool:
-    """Run check-jsonschema, which prints what is wrong; return whether nothing is."""
+    """Run check-jsonschema, which prints errors; return whether there are none."""
     command = [sys.executable, "-m", "check_jsonschema", "--quiet", *map(str, arguments)]
     return subprocess.run(command, check=False).returncode == 0
 
@@ -69,13 +69,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = [
-            (schema, path) for schema, patterns in SHIPPED.items() for each in patterns for path in ROOT.glob(each)
+            (schema, path)
+            for schema, patterns in SHIPPED.items()
+            for pattern in patterns
+            for path in ROOT.glob(pattern)
         ]
         files += written(folder)
         right = check(["--check-metaschema", *(folder / f"{schema}.json" for schema in SCHEMAS)])
         for schema in SCHEMAS:
-            of_it = [path for of, path in files if of == schema]
-            right = (not of_it or check(["--schemafile", folder / f"{schema}.json", *of_it])) and right
+            matching = [path for kind, path in files if kind == schema]
+            right = (not matching or check(["--schemafile", folder / f"{schema}.json", *matching])) and right
     print(f"check_schemas: {len(files)} files" if right else "check_schemas: see above")
     return 0 if right else 1
 

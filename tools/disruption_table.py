@@ -1,6 +1,6 @@
-"""Which field of a blueprint, when it is changed, disrupts what: found by changing it and comparing the two `Desired`s.
+"""The disruption by each field of a blueprint: the tool changes the field and compares the two `Desired`s.
 
-It prints docs/disruption.md, and a test compares that:
+It prints docs/disruption.md, and a test compares the page:
 
     python -m tools.disruption_table
 """
@@ -31,7 +31,7 @@ from hpcforge.plan.resources import TYPES
 from hpcforge.plan.roles.role import Role, load_roles
 
 RELEASES = ("12", "13")
-_PATH = Path("/disruption.yaml")  # there is no such file: its text is given
+_PATH = Path("/disruption.yaml")  # does not exist: `load` gets its text
 _FACTS = {"memory_kib": 1 << 40, "cpus": 1 << 20, "gpus": {"fake": 99, "nvidia": 99}}
 _NEW_UNIT = {"enabled": False, "active": "inactive", "restart_pending": False}
 _WORDS = {"enable": "enables", "start": "starts", "restart": "**restarts**", "refresh": "refreshes"}
@@ -99,9 +99,9 @@ acceptance:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change to one field: this text of the blueprint in place of that."""
+    """A change to one field: `new` replaces `old` in the blueprint."""
 
-    field: str  # as in docs/blueprint.md; with .* it stands for those in it, too
+    field: str  # as in docs/blueprint.md; with .* it includes the fields below it
     what: str
     old: str
     new: str
@@ -240,7 +240,7 @@ NOT_MEASURED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Effect:
-    """What a mutation does: per role and what it does, the nodes; and the worst of it."""
+    """The effects of a mutation: the nodes for each role and action, and the worst disruption."""
 
     mutation: Mutation
     disruption: Disruption
@@ -249,7 +249,7 @@ class Effect:
 
 
 def mutations(roles: Sequence[Role]) -> tuple[Mutation, ...]:
-    """Those above, and the first use of each service that roles offer and the blueprint above does not ask for."""
+    """Return `MUTATIONS`, and the first use of each service that roles offer and `BLUEPRINT` does not use."""
     offered = {name: offer for role in roles for name, offer in role.spec.services.items()}
     first = "services:\n"
     return MUTATIONS + tuple(
@@ -265,7 +265,7 @@ def mutations(roles: Sequence[Role]) -> tuple[Mutation, ...]:
 
 
 def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
-    """Every mutation's effect on a cluster that is as the blueprint said before, of one Debian release."""
+    """Yield each mutation's effect on a cluster that is up to date before it, for one Debian release."""
     text = BLUEPRINT.replace("@RELEASE@", release)
     _, before = _desired(text, roles)
     for mutation in mutations(roles):
@@ -276,16 +276,16 @@ def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
         new = tuple(name for name in after.nodes if name not in before.nodes)
         leaving = tuple(name for name in before.nodes if name not in after.nodes)
         touched = (*plan.touched, *leaving)
-        yield Effect(mutation, _worst(plan, leaving), touched, tuple(_does(plan, new, leaving)))
+        yield Effect(mutation, _worst(plan, leaving), touched, tuple(_describe(plan, new, leaving)))
 
 
 def observed_as(before: Desired, after: Desired) -> dict[str, Observation]:
     """Return the answers of nodes in the state `before` to the desired state `after`."""
-    return {name: _answer(name, before, wanted) for name, wanted in after.nodes.items()}
+    return {name: _answer(name, before, desired) for name, desired in after.nodes.items()}
 
 
 def disruption_table(roles: Sequence[Role]) -> str:
-    """The table in Markdown, for both Debian releases that are proved."""
+    """Return the table in Markdown, for both supported Debian releases."""
     by_release = {release: list(effects(roles, release)) for release in RELEASES}
     rows = []
     for several in zip(*by_release.values(), strict=True):
@@ -294,51 +294,53 @@ def disruption_table(roles: Sequence[Role]) -> str:
         for release, effect in zip(RELEASES, several, strict=True):
             if same and effect is not first:
                 continue
-            what = effect.mutation.what if same else f"{effect.mutation.what} (Debian {release})"
+            change = effect.mutation.what if same else f"{effect.mutation.what} (Debian {release})"
             nodes = fold(effect.touched) or "none"
             changes = "<br>".join(effect.changes)
-            rows.append(f"| `{effect.mutation.field}` | {what} | {effect.disruption} | {nodes} | {changes} |")
-    kept = [f"| `{field}` | {why} |" for field, why in NOT_MEASURED.items()]
+            rows.append(f"| `{effect.mutation.field}` | {change} | {effect.disruption} | {nodes} | {changes} |")
+    omitted = [f"| `{field}` | {reason} |" for field, reason in NOT_MEASURED.items()]
     return _PAGE.format(
-        rows="\n".join(rows), kept="\n".join(kept), blueprint=BLUEPRINT.replace("@RELEASE@", RELEASES[0])
+        rows="\n".join(rows), kept="\n".join(omitted), blueprint=BLUEPRINT.replace("@RELEASE@", RELEASES[0])
     )
 
 
 def _desired(text: str, roles: Sequence[Role], before: Collection[str] = ()) -> tuple[Cluster, Desired]:
-    """What is wanted, of a cluster that had these nodes before."""
+    """Return the desired state of a cluster that had these nodes before."""
     cluster = load(_PATH, instead={_PATH: text}).cluster
-    gone = [name for name in before if name not in cluster.by_name]
-    return cluster, compile_desired(cluster, roles, _secret_digests(cluster, gone))
+    removed = [name for name in before if name not in cluster.by_name]
+    return cluster, compile_desired(cluster, roles, _secret_digests(cluster, removed))
 
 
-def _secret_digests(cluster: Cluster, gone: Sequence[str]) -> dict[str, str | None]:
-    """Stand-ins that change with what `hpcforge.secrets.host_certificates` derives the real ones from."""
+def _secret_digests(cluster: Cluster, removed: Sequence[str]) -> dict[str, str | None]:
+    """Return stand-ins that change with the same values as the real ones of `hpcforge.secrets.host_certificates`."""
     names = {
         f"ssh_host_certificate:{node.name}": f"{node.name}.{cluster.domain} {node.address}" for node in cluster.nodes
     }
-    names |= {"munge_key": "a key", "ssh_known_hosts": " ".join((cluster.domain, *gone))}
+    names |= {"munge_key": "a key", "ssh_known_hosts": " ".join((cluster.domain, *removed))}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in names.items()}
 
 
-def _answer(name: str, before: Desired, wanted: Sequence[DesiredRole]) -> Observation:
+def _answer(name: str, before: Desired, desired: Sequence[DesiredRole]) -> Observation:
     if name not in before.nodes:
-        return Observation(name, _FACTS, {role.role: nothing_there(role) for role in wanted})
-    had = before.nodes[name]
-    there = _There(
-        packages={package for role in had for package in role.packages},
-        resources={(each.kind, each.named): each for role in had for each in role.resources},
-        units={unit.name for role in had for unit in role.units},
-        opaque={role.role: role.opaque.digest for role in had if role.opaque},
+        return Observation(name, _FACTS, {role.role: nothing_there(role) for role in desired})
+    old_roles = before.nodes[name]
+    state = _NodeState(
+        packages={package for role in old_roles for package in role.packages},
+        resources={(resource.kind, resource.named): resource for role in old_roles for resource in role.resources},
+        units={unit.name for role in old_roles for unit in role.units},
+        opaque={role.role: role.opaque.digest for role in old_roles if role.opaque},
         texts=before.texts,
     )
-    differs = {role.role: there.difference(role) for role in wanted}
-    receipt = {"run": 1, "surplus": dict(_surplus(had, wanted)), "unowned": []}
-    return Observation(name, _FACTS, {role: found for role, found in differs.items() if found}, receipt=receipt)
+    differences = {role.role: state.difference(role) for role in desired}
+    receipt = {"run": 1, "surplus": dict(_surplus(old_roles, desired)), "unowned": []}
+    return Observation(
+        name, _FACTS, {role: difference for role, difference in differences.items() if difference}, receipt=receipt
+    )
 
 
 @dataclass(frozen=True)
-class _There:
-    """What a node has, whichever role brought it."""
+class _NodeState:
+    """The state of a node, of all roles together."""
 
     packages: Set[str]
     resources: Mapping[tuple[str, str], Resource]  # by kind and name
@@ -346,27 +348,29 @@ class _There:
     opaque: Mapping[str, str]
     texts: Mapping[str, str]
 
-    def difference(self, wanted: DesiredRole) -> Difference:
-        """Only what is not as wanted, as the node program would say it."""
-        found: dict[str, Any] = {
-            "packages": [package for package in wanted.packages if package not in self.packages],
-            **self._resources(wanted.resources),
-            "units": [_NEW_UNIT | {"name": unit.name} for unit in wanted.units if unit.name not in self.units],
+    def difference(self, desired: DesiredRole) -> Difference:
+        """Return the differences from the desired state, as the node program reports them."""
+        differences: dict[str, Any] = {
+            "packages": [package for package in desired.packages if package not in self.packages],
+            **self._resources(desired.resources),
+            "units": [_NEW_UNIT | {"name": unit.name} for unit in desired.units if unit.name not in self.units],
         }
-        if wanted.opaque and self.opaque.get(wanted.role) != wanted.opaque.digest:
-            found["opaque"] = {"digest": self.opaque.get(wanted.role)}
-        return {key: value for key, value in found.items() if value}
+        if desired.opaque and self.opaque.get(desired.role) != desired.opaque.digest:
+            differences["opaque"] = {"digest": self.opaque.get(desired.role)}
+        return {key: value for key, value in differences.items() if value}
 
-    def _resources(self, wanted: Sequence[Resource]) -> Mapping[str, Any]:
-        there = {place: self.resources.get(place) for role in wanted for place in [(role.kind, role.named)]}
-        other = [role for role in wanted if there[role.kind, role.named] != role]
-        found = absent(other)
-        for kind, items in found.items():
+    def _resources(self, desired: Sequence[Resource]) -> Mapping[str, Any]:
+        present = {
+            place: self.resources.get(place) for resource in desired for place in [(resource.kind, resource.named)]
+        }
+        differing = [resource for resource in desired if present[resource.kind, resource.named] != resource]
+        entries = absent(differing)
+        for kind, items in entries.items():
             for item in items:
-                old = there[kind, item[KINDS[kind].key]]
+                old = present[kind, item[KINDS[kind].key]]
                 if old is not None:
                     item |= {**asdict(old), "exists": True, **self._written(old)}
-        return found
+        return entries
 
     def _written(self, old: Resource) -> Mapping[str, Any]:
         if not isinstance(old, File):
@@ -374,19 +378,21 @@ class _There:
         return {"text": None if old.holds else self.texts[str(old.digest)], "written": old.digest}
 
 
-def _surplus(had: Sequence[DesiredRole], wanted: Sequence[DesiredRole]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """By role, what no role wants any more."""
-    still = {(kind, name) for role in wanted for kind, names in _names(role).items() for name in names}
-    for old in had:
-        left = {kind: [name for name in names if (kind, name) not in still] for kind, names in _names(old).items()}
-        if any(left.values()):
-            does = old.disrupts.get("opaque", "none") if left["trees"] else "none"
-            yield old.role, {**left, "on_remove": old.on_remove, "disrupts": does}
+def _surplus(
+    old_roles: Sequence[DesiredRole], desired: Sequence[DesiredRole]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield, by role, the items that no role declares any more."""
+    still = {(kind, name) for role in desired for kind, names in _names(role).items() for name in names}
+    for old in old_roles:
+        surplus = {kind: [name for name in names if (kind, name) not in still] for kind, names in _names(old).items()}
+        if any(surplus.values()):
+            does = old.disrupts.get("opaque", "none") if surplus["trees"] else "none"
+            yield old.role, {**surplus, "on_remove": old.on_remove, "disrupts": does}
 
 
 def _names(role: DesiredRole) -> Mapping[str, Sequence[str]]:
-    named = by_kind(role.resources, (resource.named for resource in role.resources))
-    return {**named, "units": [unit.name for unit in role.units], "trees": [tree.path for tree in role.trees]}
+    resource_names = by_kind(role.resources, (resource.named for resource in role.resources))
+    return {**resource_names, "units": [unit.name for unit in role.units], "trees": [tree.path for tree in role.trees]}
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
@@ -398,8 +404,8 @@ def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     return max(found, key=DISRUPTIONS.index, default="none")
 
 
-def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[str]:
-    """A line a role and what it does, with the nodes that it does it on."""
+def _describe(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each role and action, with its nodes."""
     if new:
         yield f"new: `{fold(new)}` gets all its roles"
     if leaving:
@@ -411,26 +417,26 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
                 lines.setdefault(f"{step.role}: {'; '.join(_parts(change))}", []).append(node)
     for node, removals in plan.changes.removals.items():
         for removal in removals:
-            lines.setdefault(f"{removal.role}: {'; '.join(_gone(removal))}", []).append(node)
+            lines.setdefault(f"{removal.role}: {'; '.join(_removal_effects(removal))}", []).append(node)
     for line, nodes in lines.items():
         yield f"`{fold(nodes)}` {line}"
 
 
-def _gone(removal: Removal) -> Iterator[str]:
-    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(removal.owns.units)}
+def _removal_effects(removal: Removal) -> Iterator[str]:
+    by_verb: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(removal.owns.units)}
     for kind in reversed(TYPES):
-        said.setdefault(TYPES[kind].remove_verb, {}).update(dict.fromkeys(removal.owns.resources.get(kind, ())))
-    said["removes"].update(dict.fromkeys(removal.owns.trees))
-    yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
+        by_verb.setdefault(TYPES[kind].remove_verb, {}).update(dict.fromkeys(removal.owns.resources.get(kind, ())))
+    by_verb["removes"].update(dict.fromkeys(removal.owns.trees))
+    yield from (f"{verb} {', '.join(names)}" for verb, names in by_verb.items() if names)
 
 
 def _parts(change: Change) -> Iterator[str]:
     if change.packages:
         yield f"installs {', '.join(change.packages)}"
-    said: dict[str, list[str]] = {}
-    for each in change.resources:
-        said.setdefault(each.resource.apply_verb, []).append(each.resource.named)
-    yield from (f"{what} {', '.join(names)}" for what, names in said.items())
+    by_verb: dict[str, list[str]] = {}
+    for part in change.resources:
+        by_verb.setdefault(part.resource.apply_verb, []).append(part.resource.named)
+    yield from (f"{verb} {', '.join(names)}" for verb, names in by_verb.items())
     if change.opaque:
         yield f"runs its {change.opaque.opaque.engine} code"
     for unit in change.units:

@@ -43,7 +43,7 @@ BROKEN, USAGE, NO_GPU, STOPPED = 1, 2, 3, 130
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a part. `verdict`: holds, broken, not run."""
+    """The result of a part. `verdict`: holds, broken, not run."""
 
     name: str
     claim: str
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass
 class Report:
-    """The three files, from what is known so far: parts that have not run yet are `pending`."""
+    """The three files, from the results so far: parts that have not run yet are `pending`."""
 
     folder: Path
     raw: Path
@@ -65,10 +65,10 @@ class Report:
 
     def add(self, *results: Result, finished: bool = False) -> None:
         """Put results in their places and write all files again."""
-        self.results |= {each.name: each for each in results}
+        self.results |= {result.name: result for result in results}
         self.finished = finished
         about = {**self.about, "finished": finished, "result": self.summary()}
-        text = json.dumps({**about, "parts": [asdict(each) for each in self.results.values()]}, indent=1)
+        text = json.dumps({**about, "parts": [asdict(result) for result in self.results.values()]}, indent=1)
         write_atomically(self.folder / "report.json", text, 0o644)
         write_atomically(self.folder / "report.txt", self.text(), 0o644)
         packed = self.folder / ".raw.tar.gz"
@@ -77,8 +77,8 @@ class Report:
         packed.rename(self.folder / "raw.tar.gz")
 
     def summary(self) -> str:
-        """Return how many claims hold, and that some were not reached."""
-        counts = Counter(each.verdict for each in self.results.values())
+        """Return the number of claims that hold, and a mark if some were not reached."""
+        counts = Counter(result.verdict for result in self.results.values())
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         return words if self.finished else f"{words}; NOT FINISHED"
 
@@ -86,10 +86,10 @@ class Report:
         """Return the report for people."""
         head = ", ".join(f"{key} {value}" for key, value in self.about.items() if value)
         lines = [head, self.summary(), ""]
-        for each in self.results.values():
-            lines.append(f"{each.verdict:8} {each.seconds:6.1f} s  {each.name}: {each.claim}")
-            lines += [f"{'':19}{each.why}"] * bool(each.why)
-            numbers = [f"{key} {shown(value)}" for key, value in each.numbers.items()]
+        for result in self.results.values():
+            lines.append(f"{result.verdict:8} {result.seconds:6.1f} s  {result.name}: {result.claim}")
+            lines += [f"{'':19}{result.why}"] * bool(result.why)
+            numbers = [f"{key} {shown(value)}" for key, value in result.numbers.items()]
             lines += [f"{'':19}{', '.join(numbers)}"] * bool(numbers)
         return "\n".join(lines) + "\n"
 
@@ -100,7 +100,7 @@ def shown(value: object) -> str:
 
 
 def about(gpu: bool) -> dict[str, Any]:
-    """Return what the numbers belong to: card, driver, versions, date."""
+    """Return the context of the numbers: card, driver, versions, date."""
     torch = importlib.import_module("torch")
     name, driver = [*query("name,driver_version").split(", "), "", ""][:2] if gpu else ("", "")
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if gpu else ""
@@ -116,19 +116,24 @@ def about(gpu: bool) -> dict[str, Any]:
 
 def take(part: Part, place: Place, raw: Path, left_s: float) -> Result:
     """Run a part and judge it."""
-    if why := part.absent():
-        return Result(part.name, part.claim, "not run", why)
-    done = run(part.processes(place), raw / part.name, min(part.limit_s, left_s), part.may_remain)
-    seen = Judgement()
+    if reason := part.absent():
+        return Result(part.name, part.claim, "not run", reason)
+    run_result = run(part.processes(place), raw / part.name, min(part.limit_s, left_s), part.may_remain)
+    judgement = Judgement()
     try:
-        part.judge(done, seen)
+        part.judge(run_result, judgement)
     except (ValueError, LookupError, TypeError, AttributeError) as error:  # output that is not as the part expects
-        seen.broken.append(f"its output cannot be read: {type(error).__name__}: {error}")
+        judgement.broken.append(f"its output cannot be read: {type(error).__name__}: {error}")
     if STOP.is_set():
-        return Result(part.name, part.claim, "not run", "stopped", done.seconds)
-    broken = [done.stopped] * bool(done.stopped) + seen.broken
+        return Result(part.name, part.claim, "not run", "stopped", run_result.seconds)
+    broken = [run_result.stopped] * bool(run_result.stopped) + judgement.broken
     return Result(
-        part.name, part.claim, "broken" if broken else "holds", "; ".join(broken)[:1000], done.seconds, seen.numbers
+        part.name,
+        part.claim,
+        "broken" if broken else "holds",
+        "; ".join(broken)[:1000],
+        run_result.seconds,
+        judgement.numbers,
     )
 
 
@@ -143,7 +148,7 @@ def has_gpu() -> bool:
 
 
 def chosen(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Part]:
-    """Return the parts that are asked for. Ends with a message for an unknown one."""
+    """Return the selected parts. Ends with a message for an unknown one."""
     every = list(parts(gpu=not options.cpu))
     unknown = sorted({*options.only} - {part.name for part in every})
     if unknown:
@@ -181,28 +186,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(selected: Sequence[Part], options: argparse.Namespace, scratch: Path) -> int:
     """Take parts in turn, and write the files after each."""
     until = time.monotonic() + (QUICK_S if options.quick else WHOLE_S)
-    kept = Report(options.out, scratch / "raw", about(gpu=not options.cpu), {})
+    files = Report(options.out, scratch / "raw", about(gpu=not options.cpu), {})
     place = Place(scratch / "work", gpu=not options.cpu)
-    kept.raw.mkdir()
+    files.raw.mkdir()
     (place.scratch / "shared").mkdir(parents=True)
-    kept.add(*(Result(part.name, part.claim, "pending") for part in selected))
+    files.add(*(Result(part.name, part.claim, "pending") for part in selected))
     for number, part in enumerate(selected, 1):
         write(f"{number}/{len(selected)} {part.name}: {part.claim}, {part.limit_s:g} s at most\n")
         left_s = until - time.monotonic()
         if left_s < part.limit_s / 3:
             result = Result(part.name, part.claim, "not run", "out of time")
         else:
-            result = take(part, place, kept.raw, left_s)
+            result = take(part, place, files.raw, left_s)
         if STOP.is_set():
-            kept.add(result)
+            files.add(result)
             write(f"stopped: {options.out}/report.txt has what ran\n")
             return STOPPED
-        kept.add(result, finished=part is selected[-1])
+        files.add(result, finished=part is selected[-1])
         write(f"{result.verdict:8} {result.seconds:6.1f} s  {result.name}  {result.why}\n")
-    write(f"{kept.summary()}: {options.out}/report.txt\n")
+    write(f"{files.summary()}: {options.out}/report.txt\n")
     if not options.cpu and not Smi.answers:
         write("nvidia-smi does not answer: the GPU's temperature was not watched\n")
-    bad = [each for each in kept.results.values() if each.verdict == "broken" or each.why == "out of time"]
+    bad = [entry for entry in files.results.values() if entry.verdict == "broken" or entry.why == "out of time"]
     return BROKEN if bad else 0
 
 

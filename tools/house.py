@@ -1,4 +1,4 @@
-"""Counts what makes this repository hard to read, and holds each count to a ceiling that may only fall.
+"""Counts habits that make this repository hard to read, and compares each count with a ceiling that may only fall.
 
     python tools/house.py                  # fails if a count is over its ceiling, or if a ceiling can be lowered
     python tools/house.py --tighten        # lowers the ceilings in tools/house.yaml first
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands, for an editor: `file:line: what`."""
+    """A place in a file, for an editor: `file:line: what`."""
 
     path: str
     line: int
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(slots=True)
 class Module:
-    """What is counted in one Python file. A text is a `Place` with the text as `what`."""
+    """The counted parts of one Python file. A text is a `Place` with the text as `what`."""
 
     lines: int
     strings: list[Place] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A count of the tree: `value` is compared with the ceiling, `places` is what `--show` prints."""
+    """A count of the tree: `value` is compared with the ceiling, `--show` prints `places`."""
 
     key: str
     value: float
@@ -79,7 +79,7 @@ class Ceiling:
     step: float = 1
 
     def tightened(self, count: float) -> float:
-        """The lowest multiple of the step that is not below the count, and never above the present ceiling."""
+        """Return the lowest multiple of the step that is not below the count, and never above the present ceiling."""
         steps = -(-round(count / self.step, 6) // 1)
         return min(self.value, round(steps * self.step, 3))
 
@@ -119,13 +119,13 @@ def _add_definition(
 ) -> None:
     if isinstance(node, ast.ClassDef):
         module.classes.append(Place(path, node.lineno, node.name))
-        count = sum(isinstance(each, ast.AnnAssign) for each in node.body)
+        count = sum(isinstance(item, ast.AnnAssign) for item in node.body)
         module.fields.append((count, Place(path, node.lineno, f"{node.name}, {count} fields")))
     elif not isinstance(node, ast.Module):
         module.names.append(Place(path, node.lineno, node.name))
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        count = sum(each.arg not in ("self", "cls") for each in parameters)
+        count = sum(item.arg not in ("self", "cls") for item in parameters)
         if lines > LONG_LINES:
             module.long_functions.append(Place(path, node.lineno, f"{node.name}, {lines} lines"))
         if count >= WIDE:
@@ -146,7 +146,7 @@ def _add_span(quoted: dict[int, list[tuple[int, int]]], node: ast.expr) -> None:
 
 
 def _comments(path: str, source: str, quoted: Mapping[int, list[tuple[int, int]]]) -> Iterator[Place]:
-    """Comments on lines of their own that follow each other are one text."""
+    """Yield comments; consecutive lines with only a comment are one text."""
     block: list[str] = []
     first = 0
     for number, line in enumerate([*source.split("\n"), ""], 1):
@@ -165,16 +165,16 @@ def _comments(path: str, source: str, quoted: Mapping[int, list[tuple[int, int]]
 
 
 def _hash(line: str, spans: Sequence[tuple[int, int]]) -> int | None:
-    """The column of the `#` that begins a comment. Spans count bytes of UTF-8, as `ast` does."""
-    for found in re.finditer("#", line):
-        at = len(line[: found.start()].encode())
+    """Return the column of the `#` that begins a comment. Spans count bytes of UTF-8, as `ast` does."""
+    for match in re.finditer("#", line):
+        at = len(line[: match.start()].encode())
         if not any(start <= at < end for start, end in spans):
-            return found.start()
+            return match.start()
     return None
 
 
 def paragraphs(path: str, page: str) -> Iterator[Place]:
-    """The paragraphs of a page of Markdown, without its blocks of code."""
+    """Yield the paragraphs of a page of Markdown, without its blocks of code."""
     block: list[str] = []
     first, fenced = 1, False
     for number, line in enumerate([*page.splitlines(), ""], 1):
@@ -189,7 +189,7 @@ def paragraphs(path: str, page: str) -> Iterator[Place]:
 
 
 def pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """One pattern for all phrases: whole words, in any case, with any white space between."""
+    """Return one pattern for all phrases: whole words, in any case, with any white space between."""
     words = (r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
     return re.compile(rf"(?<![\w`/.-])(?:{'|'.join(words)})(?![\w`/]|\.\w)", re.IGNORECASE)
 
@@ -200,7 +200,7 @@ def marked(
     markers: re.Pattern[str],
     allowed: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Count:
-    """The marker words in these texts, for every 1,000 words of them. `allowed`: by file, words that mean a thing."""
+    """Count the marker words per 1,000 words of these texts. `allowed`: by file, words that are names there."""
     places, total = [], 0
     for text in texts:
         total += len(_WORD.findall(text.what))
@@ -214,19 +214,19 @@ def marked(
 
 
 def doubled_classes(classes: Iterable[Place]) -> tuple[Place, ...]:
-    """The class names that more than one class has: one place each, with the others in its words."""
-    found: dict[str, list[Place]] = {}
+    """Return the class names that more than one class has: one place each, which lists the others."""
+    places: dict[str, list[Place]] = {}
     for place in classes:
-        found.setdefault(place.what, []).append(place)
+        places.setdefault(place.what, []).append(place)
     return tuple(
-        Place(first.path, first.line, f"{name}, also {', '.join(f'{other.path}:{other.line}' for other in others)}")
-        for name, (first, *others) in sorted(found.items())
+        Place(first.path, first.line, f"{name}, also {', '.join(f'{place.path}:{place.line}' for place in others)}")
+        for name, (first, *others) in sorted(places.items())
         if others
     )
 
 
 def _graph(modules: Mapping[str, Module]) -> dict[str, set[str]]:
-    """The modules that each module imports, by path."""
+    """Return the modules that each module imports, by path."""
     dotted = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in modules}
     graph = {}
     for path, module in modules.items():
@@ -236,7 +236,7 @@ def _graph(modules: Mapping[str, Module]) -> dict[str, set[str]]:
 
 
 def one_importer(modules: Mapping[str, Module]) -> tuple[Place, ...]:
-    """Modules that only one other imports, which is in the same folder: parts of it."""
+    """Return the modules with only one importer, in the same folder: parts of it."""
     importers: dict[str, list[str]] = {}
     for path, targets in _graph(modules).items():
         for target in targets:
@@ -253,8 +253,8 @@ def one_importer(modules: Mapping[str, Module]) -> tuple[Place, ...]:
 
 
 def circles(modules: Mapping[str, Module]) -> tuple[Place, ...]:
-    """Modules that import themselves through others: one place a circle (Tarjan's strongly connected components)."""
-    graph, order, low, stack, found = _graph(modules), dict[str, int](), dict[str, int](), list[str](), list[Place]()
+    """Return circles of imports, one place each (Tarjan's strongly connected components)."""
+    graph, order, low, stack, places = _graph(modules), dict[str, int](), dict[str, int](), list[str](), list[Place]()
 
     def visit(path: str) -> None:
         order[path] = low[path] = len(order)
@@ -269,39 +269,39 @@ def circles(modules: Mapping[str, Module]) -> tuple[Place, ...]:
             members = stack[stack.index(path) :]
             del stack[-len(members) :]
             if len(members) > 1:
-                found.append(Place(path, 1, ", ".join(members)))
+                places.append(Place(path, 1, ", ".join(members)))
 
     for path in sorted(graph):
         if path not in order:
             visit(path)
-    return tuple(found)
+    return tuple(places)
 
 
 def not_imperative(root: Path) -> tuple[Place, ...]:
-    """Docstrings that do not begin with an imperative, by ruff's D401."""
+    """Return the docstrings that do not begin with an imperative, by ruff's D401."""
     command = ["ruff", "check", "--isolated", "--select", "D401", "--output-format", "concise", "hpcforge"]
     printed = subprocess.run(
         [sys.executable, "-m", *command], cwd=root, capture_output=True, text=True, check=False
     ).stdout
     hits = re.findall(r"^(\S+?):(\d+):\d+: D401 (.*)$", printed, re.MULTILINE)
-    return tuple(Place(path, int(line), what) for path, line, what in hits)
+    return tuple(Place(path, int(line), message) for path, line, message in hits)
 
 
 def _is_made(page: str) -> bool:
-    """Whether hpcforge wrote a page: a reference grows with what there is to refer to."""
+    """Return whether hpcforge wrote a page: a reference grows with its subjects."""
     return any(line.startswith(("Generated by", "Made by")) for line in page.splitlines()[:4])
 
 
 def counts(
     root: Path, markers: Iterable[str], vague: Collection[str], allowed: Mapping[str, Sequence[str]]
 ) -> tuple[Count, ...]:
-    """Every count of the tree at `root`, in the order of the table."""
+    """Return every count of the tree at `root`, in the order of the table."""
     modules = {path: read_module(path, text) for path, text in _read(root, "hpcforge/**/*.py").items()}
     readme = _read(root, "README.md")
     pages = _read(root, "docs/**/*.md", "CONTRIBUTING.md", "CHANGELOG.md")
     phrases = pattern(markers)
 
-    def of(part: str) -> list[Place]:
+    def collect(part: str) -> list[Place]:
         return [place for module in modules.values() for place in getattr(module, part)]
 
     def prose(files: Mapping[str, str]) -> list[Place]:
@@ -311,20 +311,20 @@ def counts(
     written = {path: page for path, page in (readme | pages).items() if path != "CHANGELOG.md" and not _is_made(page)}
     words = {path: len(page.split()) for path, page in written.items()}
     largest = sorted(words.items(), key=lambda page: -page[1])
-    identifiers = [*of("names"), *of("attributes")]
+    identifiers = [*collect("names"), *collect("attributes")]
     unclear = [name for name in identifiers if name.what in vague]
-    widest = sorted((each for module in modules.values() for each in module.fields), key=lambda each: -each[0])
+    widest = sorted((sized for module in modules.values() for sized in module.fields), key=lambda sized: -sized[0])
     return (
-        marked("strings", of("strings"), phrases, allowed),
+        marked("strings", collect("strings"), phrases, allowed),
         marked("readme", prose(readme), phrases),
         marked("docs", prose(pages), phrases),
-        marked("docstrings", of("docstrings"), phrases),
-        marked("comments", of("comments"), phrases),
-        _sized("doubled_classes", doubled_classes(of("classes"))),
-        *(_sized(name.lower(), (use for use in of("names") if use.what == name)) for name in NAMES),
+        marked("docstrings", collect("docstrings"), phrases),
+        marked("comments", collect("comments"), phrases),
+        _sized("doubled_classes", doubled_classes(collect("classes"))),
+        *(_sized(name.lower(), (use for use in collect("names") if use.what == name)) for name in NAMES),
         _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if _is_short(p, m))),
-        _sized("long_functions", of("long_functions")),
-        _sized("wide_functions", of("wide_functions")),
+        _sized("long_functions", collect("long_functions")),
+        _sized("wide_functions", collect("wide_functions")),
         Count("widest_type", widest[0][0] if widest else 0, tuple(place for _, place in widest[:10])),
         _sized("one_importer", one_importer(modules)),
         _sized("circles", circles(modules)),
@@ -343,7 +343,7 @@ def _read(root: Path, *globs: str) -> dict[str, str]:
 
 
 def _is_short(path: str, module: Module) -> bool:
-    return module.lines < SHORT_LINES and not path.endswith("/__init__.py")  # which says what a package is
+    return module.lines < SHORT_LINES and not path.endswith("/__init__.py")  # describes its package
 
 
 def _sized(key: str, places: Iterable[Place]) -> Count:
@@ -351,24 +351,24 @@ def _sized(key: str, places: Iterable[Place]) -> Count:
     return Count(key, len(every), every)
 
 
-def judge(found: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> tuple[str, ...]:
-    """What is wrong: counts without a ceiling, counts over theirs, and ceilings that can be lowered."""
+def judge(counts: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> tuple[str, ...]:
+    """Return the errors: counts without a ceiling, counts over theirs, and ceilings that can be lowered."""
     wrong = []
-    for count in found:
+    for count in counts:
         ceiling = ceilings.get(count.key)
         if ceiling is None:
             wrong.append(f"{count.key} has no ceiling: add it to {SETTINGS}")
         elif count.value > ceiling.value:
-            why = f"{count.value:g} is over the ceiling {ceiling.value:g}"
-            wrong.append(f"{count.key}: {why}; to see where: python tools/house.py --show {count.key}")
+            excess = f"{count.value:g} is over the ceiling {ceiling.value:g}"
+            wrong.append(f"{count.key}: {excess}; to see where: python tools/house.py --show {count.key}")
         elif (lower := ceiling.tightened(count.value)) < ceiling.value:
             wrong.append(f"{count.key}: the ceiling {ceiling.value:g} can be {lower:g}; run `make house` and commit it")
     return tuple(wrong)
 
 
-def tightened(settings: str, found: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> str:
-    """The text of house.yaml with lower ceilings. Comments and order stay."""
-    for count in found:
+def tightened(settings: str, counts: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> str:
+    """Return the text of house.yaml with lower ceilings. Keeps comments and order."""
+    for count in counts:
         if (ceiling := ceilings.get(count.key)) is not None:
             lower = f"{ceiling.tightened(count.value):.10g}"
             settings = re.sub(rf"(?m)^(  {count.key}: {{ceiling: )[\d.]+", rf"\g<1>{lower}", settings)
@@ -376,14 +376,14 @@ def tightened(settings: str, found: Iterable[Count], ceilings: Mapping[str, Ceil
 
 
 def read_ceilings(settings: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Ceiling]:
-    """The ceilings of house.yaml, by the key of their count."""
+    """Return the ceilings of house.yaml, by the key of their count."""
     return {key: Ceiling(entry["ceiling"], entry.get("step", 1)) for key, entry in settings["counts"].items()}
 
 
-def table(found: Iterable[Count], settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
-    """A row for each count: its key, its value, its ceiling, and what it counts."""
+def table(counts: Iterable[Count], settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
+    """Return a row for each count: key, value, ceiling, and meaning."""
     rows = [f"{'':17}{'count':>8}{'ceiling':>9}"]
-    for count in found:
+    for count in counts:
         entry = settings["counts"].get(count.key, {})
         rows.append(f"{count.key:17}{count.value:>8.7g}{entry.get('ceiling', '-')!s:>9}  {entry.get('counts', '')}")
     return "".join(f"{row.rstrip()}\n" for row in rows)
@@ -399,17 +399,17 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     settings = yaml.safe_load(text)
     if options.show and options.show not in settings["counts"]:
         parser.error(f"no count named {options.show}; there are {', '.join(settings['counts'])}")
-    found = counts(root, settings["markers"], settings.get("vague", ()), settings.get("allowed", {}))
+    all_counts = counts(root, settings["markers"], settings.get("vague", ()), settings.get("allowed", {}))
     if options.show:
-        shown = next(count for count in found if count.key == options.show)
+        shown = next(count for count in all_counts if count.key == options.show)
         sys.stdout.write("".join(f"{place}\n" for place in shown.places))
         return 0
-    if options.tighten and (lower := tightened(text, found, read_ceilings(settings))) != text:
+    if options.tighten and (lower := tightened(text, all_counts, read_ceilings(settings))) != text:
         (root / SETTINGS).write_text(lower, encoding="utf-8")
         settings = yaml.safe_load(lower)
         sys.stdout.write(f"lowered ceilings in {SETTINGS}: commit it\n")
-    sys.stdout.write(table(found, settings))
-    wrong = judge(found, read_ceilings(settings))
+    sys.stdout.write(table(all_counts, settings))
+    wrong = judge(all_counts, read_ceilings(settings))
     sys.stdout.write("".join(f"error: {line}\n" for line in wrong))
     return 1 if wrong else 0
 

@@ -91,7 +91,7 @@ def design(images: Path) -> None:
 
 
 def photograph(page: Path, picture: Path, height: int) -> None:
-    """A page in Chromium, 1280 pixels wide."""
+    """Photograph a page in Chromium, 1280 pixels wide."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files"]
     size = [f"--user-data-dir={page.parent / 'profile'}", f"--window-size=1280,{height}"]
     run(["chromium", *flags, *size, f"--screenshot={picture}", str(page)], page.parent)
@@ -121,7 +121,7 @@ def verification(images: Path) -> None:
 
 @contextmanager
 def rehearsal(blueprint: str) -> Iterator[Path]:
-    """Its nodes run; the folder has it as demo.yaml."""
+    """Run the nodes of a blueprint; the folder has it as demo.yaml."""
     with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
         folder = Path(name)
         (folder / "demo.yaml").write_text(blueprint, encoding="utf-8")
@@ -133,13 +133,13 @@ def rehearsal(blueprint: str) -> Iterator[Path]:
 
 
 def shown_blueprint() -> str:
-    """The blueprint that README.md shows: its first block of YAML."""
+    """Return the blueprint that README.md shows: its first block of YAML."""
     [first, *_] = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     return first
 
 
 def drawn(printed: str) -> str:
-    """As a terminal shows it, in hpcforge's own colours: the plan and events, then the tables, then plain lines."""
+    """Draw output as a terminal, in hpcforge's own colours: the plan and events, then the tables, then plain lines."""
     text = Text("")
     parts = re.split(r"^(?=nodes  |time: )", printed, maxsplit=2, flags=re.M)
     for part, kinds in zip(parts, KINDS, strict=True):
@@ -155,9 +155,9 @@ def drawn(printed: str) -> str:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a program prints on both streams. Raises CalledProcessError, after showing it, if it fails."""
+    """Return the output of a program on both streams. If it fails, print it and raise CalledProcessError."""
     program = shutil.which(command[0], path=ENVIRONMENT["PATH"]) or command[0]
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *command[1:]],
         cwd=folder,
         env=ENVIRONMENT,
@@ -166,10 +166,10 @@ def run(command: list[str], folder: Path) -> str:
         stderr=subprocess.STDOUT,
         check=False,
     )
-    if done.returncode:
-        sys.stderr.write(done.stdout)
-        done.check_returncode()
-    return done.stdout
+    if process.returncode:
+        sys.stderr.write(process.stdout)
+        process.check_returncode()
+    return process.stdout
 
 
 if __name__ == "__main__":

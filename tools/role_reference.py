@@ -33,17 +33,17 @@ def page() -> str:
 
 
 def role_reference(cluster: Cluster, node: Node, roles: Iterable[Role]) -> str:
-    """Markdown; the values of variables are those of a node of this cluster, the kinds those that `roles` accept."""
+    """Return Markdown; variables have the values of a node of this cluster, kinds are those that `roles` accept."""
     table = reference(json_schema(), _MADE_BY)
-    told = "".join(f"| `{name}` | `{value}` |\n" for name, value in variables(cluster, node).items())
+    values = "".join(f"| `{name}` | `{value}` |\n" for name, value in variables(cluster, node).items())
     models = "\n".join(_models())
     table = table[table.index("| key |") :]
     page, kinds = _PAGE.read_text("utf-8"), "".join(_kinds(roles))
-    return page.format(made_by=_MADE_BY, models=models, node=node.name, variables=told, table=table, kinds=kinds)
+    return page.format(made_by=_MADE_BY, models=models, node=node.name, variables=values, table=table, kinds=kinds)
 
 
 def _kinds(roles: Iterable[Role]) -> Iterator[str]:
-    """A row for each kind of contributions."""
+    """Yield a row for each kind of contributions."""
     for role in roles:
         for name, kind in role.spec.accepts.items():
             fields = ", ".join(f"`{field}`" for field in (*kind.fields, *(["text"] if kind.text else ())))
@@ -51,15 +51,15 @@ def _kinds(roles: Iterable[Role]) -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    """A table for each type that is reached from a cluster, in the order in which it is met."""
-    met: list[type[Any]] = [Cluster]
-    for model in met:
+    """Yield a table for each type that a cluster contains, in the order of its first use."""
+    models: list[type[Any]] = [Cluster]
+    for model in models:
         names = {Cluster: " (`cluster`)", Node: " (`node`)"}
         rows = "".join(f"| `{name}` | {kind} | {meaning} |\n" for name, kind, meaning in _rows(model))
         doc = inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         yield f"### {model.__name__}{names.get(model, '')}\n\n{doc}\n\n| name | type | meaning |\n|---|---|---|\n{rows}"
         for hint in get_type_hints(model).values():
-            met += [model for model in dict.fromkeys(_dataclasses(hint)) if model not in met]
+            models += [model for model in dict.fromkeys(_dataclasses(hint)) if model not in models]
 
 
 def _dataclasses(hint: Any) -> Iterator[type[Any]]:
@@ -70,9 +70,9 @@ def _dataclasses(hint: Any) -> Iterator[type[Any]]:
 
 
 def _rows(model: type[Any]) -> Iterator[tuple[str, str, str]]:
-    """Fields with the comments beside them, then properties with their docstrings."""
+    """Yield fields with the comments beside them, then properties with their docstrings."""
     lines = map(_FIELD.fullmatch, inspect.getsource(model).split("\n"))
-    comments = {found[1]: found[2] or "" for found in lines if found}
+    comments = {match[1]: match[2] or "" for match in lines if match}
     for field in dataclasses.fields(model):
         yield field.name, f"`{field.type}`".replace("|", "\\|"), comments.get(field.name, "").replace("|", "\\|")
     for name, value in vars(model).items():

@@ -80,8 +80,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("revision", help="the git revision to compare with")
     parser.add_argument("--local-names", action="store_true", help="allow local names to differ")
     options = parser.parse_args(arguments)
-    here = {str(path.relative_to(root)): path.read_text("utf-8") for path in (root / PACKAGE).rglob("*.py")}
-    paths = differing(at_revision(root, options.revision), here, options.local_names)
+    present = {str(path.relative_to(root)): path.read_text("utf-8") for path in (root / PACKAGE).rglob("*.py")}
+    paths = differing(at_revision(root, options.revision), present, options.local_names)
     sys.stdout.write("".join(f"{path}\n" for path in paths))
     return 1 if paths else 0
 

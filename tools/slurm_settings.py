@@ -1,10 +1,10 @@
-"""Writes hpcforge/catalog/slurm/RELEASE.yaml: what settings a release of Slurm takes in slurm.conf, and their kinds.
+"""Writes hpcforge/catalog/slurm/RELEASE.yaml: the settings of slurm.conf in a release of Slurm, and their kinds.
 
     python tools/slurm_settings.py slurm-wlm-basic-plugins_22.05.8-4+deb12u3_amd64.deb ...
 
-They are read from the tables by which Slurm itself reads slurm.conf, in libslurmfull.so of the distribution's package:
-`slurm_conf_options`, and that of partitions, which has no symbol and begins with AllocNodes. Every name there is one
-that slurmctld takes, and it refuses every other.
+The tool reads them from Slurm's own tables for slurm.conf, in libslurmfull.so of the distribution's package:
+`slurm_conf_options`, and that of partitions, which has no symbol and begins with AllocNodes. slurmctld accepts every
+name in them and refuses every other.
 """
 
 from __future__ import annotations
@@ -45,46 +45,46 @@ class _Section(NamedTuple):
 
 
 def settings(library: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings in libslurmfull.so (ELF, 64 bits, little endian) and their kinds, and those of partitions.
+    """Return the settings in libslurmfull.so (ELF, 64 bits, little endian) and their kinds, and those of partitions.
 
-    Raises ValueError where it has none.
+    Raises ValueError if it has none.
     """
     sections = _sections(library)
     start, size = _table(library, sections)
     texts = {place: _text(library, sections, target) for place, target in _pointers(library, sections)}
-    named = {place: text for place, text in texts.items() if _NAME.fullmatch(text)}
-    inside = sorted(place for place in named if start <= place < start + size)
+    names = {place: text for place, text in texts.items() if _NAME.fullmatch(text)}
+    inside = sorted(place for place in names if start <= place < start + size)
     step = inside[1] - start if inside[1:] else 0  # an entry begins with its name; it has other pointers
     if not step or size % step or inside != [*range(start, start + size - step, step)]:  # the last entry is empty
         raise ValueError(f"{_TABLE.decode()} is not a table of entries that begin with a name")
-    tables = [start, *(place for place, text in named.items() if text == _FIRST_OF_PARTITIONS)]
+    tables = [start, *(place for place, text in names.items() if text == _FIRST_OF_PARTITIONS)]
     if len(tables) != 2:
         raise ValueError(f"not one table of partitions, which begins with {_FIRST_OF_PARTITIONS}")
-    of_all, of_partitions = (_kinds(library, sections, named, table, step) for table in tables)
+    of_all, of_partitions = (_kinds(library, sections, names, table, step) for table in tables)
     return of_all, of_partitions
 
 
-def _kinds(library: bytes, sections: list[_Section], named: dict[int, str], start: int, step: int) -> dict[str, str]:
-    """The kind of each setting of the table at an address, in the order of the names."""
-    found: dict[str, str] = {}
-    for place in range(start, max(named) + 1, step):
-        if place not in named:
+def _kinds(library: bytes, sections: list[_Section], names: dict[int, str], start: int, step: int) -> dict[str, str]:
+    """Return the kind of each setting of the table at an address, in the order of the names."""
+    kinds: dict[str, str] = {}
+    for place in range(start, max(names) + 1, step):
+        if place not in names:
             break
         kind = int.from_bytes(_bytes(library, sections, place + 8, 4), "little")
-        found[named[place]] = _KINDS.get(kind, "text")
-    return dict(sorted(found.items()))
+        kinds[names[place]] = _KINDS.get(kind, "text")
+    return dict(sorted(kinds.items()))
 
 
 def _sections(library: bytes) -> list[_Section]:
     if library[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not an ELF file of 64 bits, little endian")
     (start,) = struct.unpack_from("<Q", library, 0x28)
-    each, count = struct.unpack_from("<HH", library, 0x3A)
-    return [_Section(*struct.unpack_from("<IIQQQQIIQQ", library, start + each * at)) for at in range(count)]
+    entry_bytes, count = struct.unpack_from("<HH", library, 0x3A)
+    return [_Section(*struct.unpack_from("<IIQQQQIIQQ", library, start + entry_bytes * at)) for at in range(count)]
 
 
 def _table(library: bytes, sections: list[_Section]) -> tuple[int, int]:
-    """Address and size of the table, in bytes."""
+    """Return address and size of the table, in bytes."""
     for symbols in (one for one in sections if one.kind == _DYNSYM):
         strings = sections[symbols.link].offset
         for at in range(symbols.offset, symbols.offset + symbols.size, 24):
@@ -95,7 +95,7 @@ def _table(library: bytes, sections: list[_Section]) -> tuple[int, int]:
 
 
 def _pointers(library: bytes, sections: list[_Section]) -> Iterator[tuple[int, int]]:
-    """Where the linker puts the address of what."""
+    """Yield the place of each pointer that the linker writes, with its target."""
     for section in (one for one in sections if one.kind == _RELA):
         for at in range(section.offset, section.offset + section.size, 24):
             place, info, target = struct.unpack_from("<QQq", library, at)
@@ -104,12 +104,12 @@ def _pointers(library: bytes, sections: list[_Section]) -> Iterator[tuple[int, i
 
 
 def _text(library: bytes, sections: list[_Section], address: int) -> str:
-    """The text at an address, up to 64 characters; empty where there is none."""
+    """Return the text at an address, up to 64 characters; empty if there is none."""
     return _bytes(library, sections, address, 64).partition(b"\0")[0].decode("ascii", "replace")
 
 
 def _bytes(library: bytes, sections: list[_Section], address: int, count: int) -> bytes:
-    """The bytes at an address; empty where there are none."""
+    """Return the bytes at an address; empty if the file has none."""
     for section in sections:
         start, end = section.address, section.address + section.size
         if section.kind != _NOBITS and section.flags & _ALLOCATED and start <= address < end:
@@ -119,7 +119,7 @@ def _bytes(library: bytes, sections: list[_Section], address: int, count: int) -
 
 
 def _library(package: Path) -> bytes:
-    """libslurmfull.so of a Debian package."""
+    """Return libslurmfull.so of a Debian package."""
     files = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(files)) as archive:
         for member in archive:
@@ -137,7 +137,7 @@ def main(packages: list[str]) -> None:
         release = ".".join(source.split()[1].split(".")[:2])
         head = f"# Made by tools/slurm_settings.py from the package named below.\nsource: {source}\n"
         tables = zip(("settings", "partition_settings"), settings(_library(package)), strict=True)
-        parts = (f"{key}:\n" + "".join(f"  {name}: {kind}\n" for name, kind in each.items()) for key, each in tables)
+        parts = (f"{key}:\n" + "".join(f"  {name}: {kind}\n" for name, kind in kinds.items()) for key, kinds in tables)
         (CATALOG / f"{release}.yaml").write_text(head + "".join(parts))
 
 

@@ -1,7 +1,9 @@
-"""Hardware, distributions and framework builds as data: each number with its unit and source, unknown is None. Pure.
+"""Hardware, distributions and software releases as data: each number with its unit and source, unknown is None. Pure.
 
-Keys of hardware are those of `hpcforge.blueprint.sections.hardware`: a blueprint has the same, and its `like:` means
-the same. An entry here may be like another of the same file.
+The YAML files have the data, the modules its types. Hardware has the keys of `hpcforge.blueprint.sections.hardware`, as
+in a blueprint, where `like:` means the same; an entry may be like another one of its file. The package may import
+`hpcforge.blueprint`, `hpcforge.frameworks` and shared modules. Choices of one cluster do not belong here, and no number
+without a source.
 """
 
 from __future__ import annotations

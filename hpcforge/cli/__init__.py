@@ -1,7 +1,8 @@
-"""The command line, no logic. Results go to stdout, everything for people to stderr.
+"""The command line: options of commands, and the output of their results.
 
-A verb is a row of the table below and the module of its name, which has its options and what is done with them
-(`hpcforge.cli.verb`).
+A verb is a row of the table below and the module of its name, which has its options and its function
+(`hpcforge.cli.verb`). Results go to stdout, everything for people to stderr. The package may import every other one,
+except the lease, the history and the stages of a run. Logic does not belong here: a verb calls the packages below.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _NEXT_OF_SITE = (
     ("verify", "test again"),
 )
 
-# Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
+# Errors of the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-# All verbs by the panel of `--help` that has them, each with the first sentence of its own help.
+# All verbs by their panel of `--help`, each with the first sentence of its own help.
 _PANELS = {
     "Write and check a blueprint": {
         "init": "Write a first blueprint, with comments, and its inventory.",
@@ -80,14 +81,14 @@ _PANELS = {
     },
 }
 _VERBS = tuple(name for verbs in _PANELS.values() for name in verbs)
-# Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
+# A pager shows the results of these verbs if they are longer than the terminal. None of these verbs asks a question.
 _LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:
     """Run one command; every expected failure becomes a message on stderr and a code of the table.
 
-    `began_s` is when it began, by `time.monotonic`: earlier than now where Python had to be started for it.
+    `began_s` is its start by `time.monotonic`: before the start of Python, if Python was started for it.
     """
     token = start_time.began_s.set(time.monotonic() if began_s is None else began_s)
     try:
@@ -123,9 +124,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _program(arguments: list[str]) -> typer.Typer:
-    """Return the program with the called or completed verb; of other verbs only names and help, unless they are
-    needed.
-    """
+    """Return the program with the called or completed verb, and with only names and help of the other verbs."""
     completion.rejoin_words()
     app = typer.Typer(
         name="hpcforge",
@@ -154,34 +153,34 @@ def _nothing() -> None:
 
 def _epilog(arguments: list[str]) -> str:
     """Return exit codes and what to type next: alone, `hpcforge` lists the blueprints of its folder."""
-    here: list[str] = []
+    blueprints: list[str] = []
     if not arguments and "_HPCFORGE_COMPLETE" not in os.environ:
-        named = os.environ.get(completion.IN_ENVIRONMENT)
-        here = [named] if named else completion.blueprints_here()
-    site = shlex.quote(here[0]) if len(here) == 1 else "BLUEPRINT"
-    following = [(f"hpcforge {verb} {site}", why) for verb, why in _NEXT_OF_SITE] if here else _NEXT
+        blueprint = os.environ.get(completion.IN_ENVIRONMENT)
+        blueprints = [blueprint] if blueprint else completion.blueprints_here()
+    site = shlex.quote(blueprints[0]) if len(blueprints) == 1 else "BLUEPRINT"
+    following = [(f"hpcforge {verb} {site}", purpose) for verb, purpose in _NEXT_OF_SITE] if blueprints else _NEXT
     return "\n".join(
         [
             "Exit codes:",
             *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
             "\nWhat to type next:",
-            *(f"  {command:<46} {why}" for command, why in following),
-            *(_choice(here) if len(here) > 1 else ()),
+            *(f"  {command:<46} {purpose}" for command, purpose in following),
+            *(_choice(blueprints) if len(blueprints) > 1 else ()),
         ]
     )
 
 
-def _choice(here: Sequence[str]) -> Iterator[str]:
+def _choice(blueprints: Sequence[str]) -> Iterator[str]:
     """List the blueprints of a folder that has several, and say how to choose."""
     yield "\nBLUEPRINT is one of this folder's:"
-    yield from (f"  {shlex.quote(path)}" for path in here[: completion.MOST_LISTED])
-    if len(here) > completion.MOST_LISTED:
-        yield f"  and {len(here) - completion.MOST_LISTED} more"
-    yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(here[0])}"
+    yield from (f"  {shlex.quote(path)}" for path in blueprints[: completion.MOST_LISTED])
+    if len(blueprints) > completion.MOST_LISTED:
+        yield f"  and {len(blueprints) - completion.MOST_LISTED} more"
+    yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(blueprints[0])}"
 
 
 def _complete_words() -> list[str]:
-    """Return what stands on the command line before the word that a TAB completes; the shell gives it to typer, too."""
+    """Return the words of the command line before the word that a TAB completes, from the shell's variables."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     if "_HPCFORGE_COMPLETE" not in os.environ:
         return []
@@ -189,8 +188,8 @@ def _complete_words() -> list[str]:
     return words if line[-1:].isspace() else words[:-1]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         printing.result(f"hpcforge {__version__}\n")
         raise typer.Exit
 

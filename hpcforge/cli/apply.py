@@ -98,12 +98,12 @@ def _applied(options: ApplyOptions) -> _Applied:
     opened = partial(open_site, *vars(options.site).values(), judged=True)
     site, arrivals, installed, select = opened(), None, Exit.DONE, options.select
     with ExitStack() as until_end:
-        if options.install.given:
+        if options.install.command_options:
             from hpcforge.cli import install as installing
 
             installs = _installs(options, site)
             asking = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
-            begun = installing.beside(site, installs, opened, **asking)
+            begun = installing.install_nodes(site, installs, opened, **asking)
             arrivals, site = until_end.enter_context(begun), opened()
         site = trust_new(site) if options.trust else site
         target, made = goal(site, make=True), None
@@ -130,8 +130,8 @@ def _run_options(options: ApplyOptions, made: Plan | None, human: Progress, stop
     from hpcforge.run.session import RunOptions
 
     confirm = None if options.yes else partial(_confirm, human)
-    again, words = _plan_again(options), tuple(sys.argv[2:])
-    return RunOptions(made, again, options.strict, confirm, options.lock_timeout, words, stop, exit_code)
+    plan_command, words = _plan_again(options), tuple(sys.argv[2:])
+    return RunOptions(made, plan_command, options.strict, confirm, options.lock_timeout, words, stop, exit_code)
 
 
 def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:
@@ -144,7 +144,7 @@ def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:
 
 
 def _plan_again(options: ApplyOptions) -> str:
-    return command_line("plan", options.site.blueprint, **options.site.named, output=options.plan_file)
+    return command_line("plan", options.site.blueprint, **options.site.command_options, output=options.plan_file)
 
 
 def _print(options: ApplyOptions, applied: _Applied) -> None:
@@ -153,58 +153,58 @@ def _print(options: ApplyOptions, applied: _Applied) -> None:
     from hpcforge.report.plan_text import stays_text
     from hpcforge.report.text import phases_line
 
-    site, done, named = options.site, applied.result, options.site.named
+    site, outcome, site_options = options.site, applied.result, options.site.command_options
     if applied.arrivals is not None and not options.as_json:
         from hpcforge.cli import install
 
         install.show(applied.arrivals)
     if not options.as_json:
-        printing.result(nodes_table(applied.plan, done.result, done.admission, done.down), "states")
-        stays = stays_text(done.result.stays)
+        printing.result(nodes_table(applied.plan, outcome.result, outcome.admission, outcome.down), "states")
+        stays = stays_text(outcome.result.stays)
         printing.result(f"\n{stays}" if stays else "")
-        apply_again = command_line("apply", site.blueprint, **named)
-        printing.result(f"\n{verdicts_text(done.tests, apply_again, done.result.lost, time.time())}", "states")
+        apply_again = command_line("apply", site.blueprint, **site_options)
+        printing.result(f"\n{verdicts_text(outcome.tests, apply_again, outcome.result.lost, time.time())}", "states")
     test_again = command_line("verify", site.blueprint, inventory=site.inventory, lab=site.lab)
-    steps = next_steps(applied.site.cluster, test_again, _rehearsal(applied.site), done.admission)
+    steps = next_steps(applied.site.cluster, test_again, _rehearsal(applied.site), outcome.admission)
     printing.note(f"\n{phases_line(applied.human.phases, applied.human.elapsed_s)}{steps}")
     if applied.code not in (Exit.DONE, Exit.BELOW):
-        again = command_line("apply", site.blueprint, **named, **vars(options.select), yes=options.yes)
-        printing.note(f"go on:        {again if options.plan_file is None else _plan_again(options)}\n")
+        command = command_line("apply", site.blueprint, **site_options, **vars(options.select), yes=options.yes)
+        printing.note(f"go on:        {command if options.plan_file is None else _plan_again(options)}\n")
     say_not_rehearsed(applied.site, site.inventory)
 
 
 def _rehearsal(site: Site) -> tuple[str, str] | None:
-    """How to log in to a node of the rehearsal, and how to take it down, as typed where the operator is now."""
+    """Return the commands that log in to a node of the rehearsal and that remove it, for the working directory."""
     if site.lab is None:
         return None
-    from hpcforge.cli.rehearsals import named
+    from hpcforge.cli.rehearsals import refer_to
 
-    this = named(site.loaded.blueprint_path, site.lab)
+    this = refer_to(site.loaded.blueprint_path, site.lab)
     return this.typed("ssh"), this.typed("down")
 
 
-def exit_code(done: ApplyResult, overtaken: bool = False) -> Exit:
-    """Return the worst outcome; a run that was `overtaken`, that lost the lease, was not stopped by its operator."""
+def exit_code(outcome: ApplyResult, overtaken: bool = False) -> Exit:
+    """Return the code of the worst outcome. `overtaken`: the run lost the lease, so its operator did not stop it."""
     if overtaken:
         return Exit.BUSY
-    codes = [Exit.INTERRUPTED] * done.result.interrupted
-    codes += [Exit.BUSY] * bool(done.result.busy)
-    codes += [Exit.FAILED] * bool(done.result.failed() or done.error or done.down)
-    codes += [Exit.UNREACHABLE] * bool(done.result.lost or done.result.abandoned)
-    codes += [Exit.BELOW] * below(done.tests)
-    codes += [Exit.BELOW] * bool(done.admission and done.admission.shortfalls)
-    codes += [Exit.PENDING] * bool(done.result.deferred() or done.moved)
+    codes = [Exit.INTERRUPTED] * outcome.result.interrupted
+    codes += [Exit.BUSY] * bool(outcome.result.busy)
+    codes += [Exit.FAILED] * bool(outcome.result.failed() or outcome.error or outcome.down)
+    codes += [Exit.UNREACHABLE] * bool(outcome.result.lost or outcome.result.abandoned)
+    codes += [Exit.BELOW] * below(outcome.tests)
+    codes += [Exit.BELOW] * bool(outcome.admission and outcome.admission.shortfalls)
+    codes += [Exit.PENDING] * bool(outcome.result.deferred() or outcome.moved)
     return worst(codes)
 
 
 def below(tests: Verified) -> bool:
-    """Whether a test that ran is not passed, or was run again without a node that fell out.
+    """Return whether a test that ran has not passed, or ran again without a node that fell out.
 
-    One that waits for users' jobs says nothing of the cluster.
+    A test that waits for users' jobs does not count.
     """
-    now = [result.verdict for result in tests.reached if not result.verdict.waits_for]
+    verdicts = [result.verdict for result in tests.reached if not result.verdict.waits_for]
     before = [record.last for record in tests.recorded.kept] if not tests.note else []
-    return bool(tests.fell_out) or any(not verdict.passed for verdict in (*now, *before))
+    return bool(tests.fell_out) or any(not verdict.passed for verdict in (*verdicts, *before))
 
 
 def _confirm(progress: Progress, nodes: int) -> None:

@@ -108,14 +108,14 @@ def show(options: CatalogShowOptions) -> int:
     from hpcforge.report.catalog_text import model_text
 
     models, name = _models(), options.model
-    named = [model for model in models if model.name == name]
-    if not named:
+    matches = [model for model in models if model.name == name]
+    if not matches:
         close = did_you_mean(name, (model.name for model in models))
         raise UsageError(f"the catalog has no model {name}", close or f"hpcforge catalog search {name}")
     if options.as_json:
-        _print(named, as_json=True)
+        _print(matches, as_json=True)
     else:
-        printing.result("\n".join(model_text(model, printing.columns()) for model in named))
+        printing.result("\n".join(model_text(model, printing.columns()) for model in matches))
     return Exit.DONE
 
 

@@ -1,7 +1,7 @@
-"""What a TAB offers: blueprints, and the nodes, racks, roles and tests of the one that stands on the line.
+"""Completion by TAB: blueprints, and the nodes, racks, roles and tests of the blueprint on the command line.
 
-Read for names alone, as far as it can be read: a blueprint that is being written has mistakes, and a TAB says nothing
-of them. What is needed for that is imported when a TAB asks for it.
+It reads only names, as far as the blueprint can be read: an unfinished blueprint has mistakes, which a TAB does not
+report. Each function imports its modules itself, so that the start of a command stays fast.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from typing import Any
 import typer
 
 IN_ENVIRONMENT = "HPCFORGE_BLUEPRINT"  # names the blueprint where the command line does not
-_BEFORE = "_HPCFORGE_BEFORE"  # has what a word begins with that bash does not replace
+_BEFORE = "_HPCFORGE_BEFORE"  # has the beginning of a word, which bash does not replace
 _FUNCTIONS = ("head", "login", "storage", "worker")
-_MOST_FILES = 500  # that are looked into
+_MOST_FILES = 500  # files that a TAB reads
 MOST_LISTED = 6  # blueprints of a folder, in a message
-_BEGINS = 65_536  # bytes of a file in which its first keys stand
-_IS_BLUEPRINT = re.compile(r"^name[ \t]*:", re.MULTILINE)  # which an inventory has not
+_BEGINS = 65_536  # bytes of a file that contain its first keys
+_IS_BLUEPRINT = re.compile(r"^name[ \t]*:", re.MULTILINE)  # an inventory does not have this key
 
 Words = Callable[[typer.Context, str], list[str]]
 
 
 def blueprints(incomplete: str) -> list[str]:
-    """Blueprints whose path begins so: in that folder, and one folder deeper."""
+    """Complete the path of a blueprint: in that folder, and one folder deeper."""
     folder, _, begun = incomplete.rpartition("/")
     top = Path(folder or ("/" if incomplete.startswith("/") else "."))
-    files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _found(top, pattern))
+    files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _glob(top, pattern))
     lead = f"{incomplete[: len(incomplete) - len(begun)]}"
     return [f"{lead}{file.relative_to(top)}" for file in islice(files, _MOST_FILES) if _is_blueprint(file)]
 
 
 def blueprints_here() -> list[str]:
     """Return the blueprints of the folder in which the command runs."""
-    return [file.name for file in islice(_found(Path(), "*.y*ml"), _MOST_FILES) if _is_blueprint(file)]
+    return [file.name for file in islice(_glob(Path(), "*.y*ml"), _MOST_FILES) if _is_blueprint(file)]
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes of the blueprint; of a hostlist the last part is what is completed."""
+    """Complete nodes of the blueprint, or the last part of a hostlist."""
     before, comma, begun = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in _nodes(_blueprint(context)) if name.startswith(begun)]
 
 
 def node_sets(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes, racks, functions and partitions; behind `@` what is no node, as clush has it, and hardware."""
+    """Complete nodes, racks, functions and partitions; behind `@`, as in clush, the groups of nodes and hardware."""
     begun = os.environ.get(_BEFORE, "")
     before, comma, last = f"{begun}{incomplete}".rpartition(",")
     tree = _blueprint(context)
@@ -72,8 +72,8 @@ def _marked(tree: object) -> Iterator[str]:
 def rejoin_words() -> None:
     """Give typer the words of a line as they were typed: bash splits them at `@`, `:` and `=`.
 
-    bash replaces what follows the last `:`, or begins at the last `@`: of the word that a TAB completes the rest is
-    kept for `node_sets`.
+    bash replaces only the end of the completed word: after the last `:`, or from the last `@`. The beginning of the
+    word is set aside for `node_sets`.
     """
     pieces, at = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
     if os.environ.get("_HPCFORGE_COMPLETE") != "complete_bash" or not at.isdecimal() or int(at) >= len(pieces):
@@ -96,72 +96,72 @@ def rejoin_words() -> None:
 
 
 def roles(context: typer.Context, incomplete: str) -> list[str]:
-    """Roles: the shipped ones, those of the folders that the blueprint names, and its Ansible roles."""
+    """Complete roles: shipped, in the folders that the blueprint names, and its Ansible roles."""
     from hpcforge import bundled
 
     tree, around = _blueprint(context), Path(_first(context) or ".").parent
     listed = tree.get("role_folders") if isinstance(tree, dict) else None
-    own = [around / named for named in listed if isinstance(named, str)] if isinstance(listed, list) else []
+    own = [around / path for path in listed if isinstance(path, str)] if isinstance(listed, list) else []
     site = _at(tree, "software", "site_roles")
     ansible = [
         f"site_{Path(site_role['path']).name}"
         for site_role in site or ()
         if isinstance(site_role, dict) and site_role.get("path")
     ]
-    files = (file for folder in (bundled.roles(), *own) for file in _found(folder, "*/role.yaml"))
+    files = (file for folder in (bundled.roles(), *own) for file in _glob(folder, "*/role.yaml"))
     names = [*(file.parent.name for file in files), *ansible]
     return [name for name in names if name.startswith(incomplete)]
 
 
 def tests(context: typer.Context, incomplete: str) -> list[str]:
-    """The blueprint's acceptance tests."""
+    """Complete the blueprint's acceptance tests."""
     return [name for name in _keys(_blueprint(context), "acceptance", "tests") if name.startswith(incomplete)]
 
 
-def behind_blueprint(then: Words | None = None) -> Words:
-    """For `[BLUEPRINT] WORD...` in one list: a blueprint first, then what `then` offers."""
+def behind_blueprint(completer: Words | None = None) -> Words:
+    """Return the completion of `[BLUEPRINT] WORD...` in one list: a blueprint, then the words of `completer`."""
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
         words = context.params.get("words") or ()
-        rest = list(then(context, incomplete)) if then is not None and len(words) <= 1 else []
+        rest = list(completer(context, incomplete)) if completer is not None and len(words) <= 1 else []
         return rest if words else [*rest, *blueprints(incomplete)]
 
     return offered
 
 
 def rehearsed_nodes(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes of the selected rehearsal."""
+    """Complete nodes of the selected rehearsal."""
     lab = _lab(context)
     names = [node.name for node in lab.nodes] if lab else []
     return [name for name in names if name.startswith(incomplete)]
 
 
 def saves(context: typer.Context, incomplete: str) -> list[str]:
-    """Saves of the selected rehearsal."""
+    """Complete saves of the selected rehearsal."""
     lab = _lab(context)
     names = [save.name for save in lab.saves] if lab else []
     return [name for name in names if name.startswith(incomplete)]
 
 
 def catalog_kinds(incomplete: str) -> list[str]:
-    """Kinds of models in the catalog."""
+    """Complete kinds of models in the catalog."""
     return list(dict.fromkeys(kind for kind, _ in _models() if kind.startswith(incomplete)))
 
 
 def catalog_models(incomplete: str) -> list[str]:
-    """Models of the catalog."""
+    """Complete models of the catalog."""
     return [name for _, name in _models() if name.startswith(incomplete)]
 
 
 def templates(incomplete: str) -> list[str]:
-    """Templates of `hpcforge init`."""
+    """Complete templates of `hpcforge init`."""
     from hpcforge.starter.draft import OF_MACHINES, templates
 
     return [name for name in templates() if name.startswith(incomplete) and name != OF_MACHINES]
 
 
 def images(incomplete: str) -> list[str]:
-    """Node images of this machine."""
+    """Complete node images of this machine."""
     from hpcforge.image import store
 
     try:
@@ -171,7 +171,7 @@ def images(incomplete: str) -> list[str]:
 
 
 def _models() -> list[tuple[str, str]]:
-    """Kind and name of each model."""
+    """Return kind and name of each model."""
     from hpcforge.catalog import load_catalog
     from hpcforge.report.catalog_text import models_of
 
@@ -197,7 +197,7 @@ def _lab(context: typer.Context) -> Any:
 def _first(context: typer.Context) -> str | None:
     """Return the blueprint on the line, else the environment's.
 
-    Behind an option that awaits its value, words were not yet taken for arguments.
+    Behind an option without its value, click has not parsed the arguments yet.
     """
     words = [context.params.get("blueprint"), *(context.params.get("words") or ()), *context.args]
     words.append(os.environ.get(IN_ENVIRONMENT))
@@ -225,13 +225,13 @@ def _expanded(hostlists: Iterable[str]) -> Iterator[str]:
     for text in hostlists:
         try:
             yield from expand(text)
-        except HostlistError:  # `validate` says so
+        except HostlistError:  # `validate` reports it
             continue
 
 
 def _keys(tree: Any, *path: str) -> tuple[str, ...]:
-    found = _at(tree, *path)
-    return tuple(found) if isinstance(found, dict) else ()
+    mapping = _at(tree, *path)
+    return tuple(mapping) if isinstance(mapping, dict) else ()
 
 
 def _at(tree: Any, *path: str) -> Any:
@@ -240,11 +240,11 @@ def _at(tree: Any, *path: str) -> Any:
     return tree
 
 
-def _found(folder: Path, pattern: str) -> list[Path]:
-    """Files that a pattern finds, in order; none where the folder may not be read."""
+def _glob(folder: Path, pattern: str) -> list[Path]:
+    """Return the files that match a pattern, in order; none if the folder is not readable."""
     try:
         return sorted(file for file in folder.glob(pattern) if file.is_file())
-    except (OSError, ValueError):  # ValueError: a pattern of what was typed that is none
+    except (OSError, ValueError):  # ValueError: the typed text is an invalid pattern
         return []
 
 

@@ -50,11 +50,11 @@ def design(options: DesignOptions) -> int:
         raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")
     loaded, html = load(options.blueprint, options.inventory), options.html
     needless = options.csv in ("cables", "ports") and html is None
-    whole = None if needless else designed(loaded, str(loaded.blueprint_path))
-    if html is not None and whole is not None:
-        printing.page(html, design_page(whole, loaded))
+    site_design = None if needless else designed(loaded, str(loaded.blueprint_path))
+    if html is not None and site_design is not None:
+        printing.page(html, design_page(site_design, loaded))
     for text in design_texts(
-        loaded, whole, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
+        loaded, site_design, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
     ):
         printing.result(text, None if data else "design")
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE

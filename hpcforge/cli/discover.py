@@ -70,12 +70,12 @@ class _Discovered:
     matches: MachineMatches
     remarks: Sequence[MachineDifference]
     added: Mapping[tuple[str, str], object]
-    interrupted: Sequence[str]  # addresses that had not answered by then
+    interrupted: Sequence[str]  # addresses without an answer at the interrupt
     written: bool
 
     @property
     def lost(self) -> list[str]:
-        """The nodes to which a machine was assigned, and not written."""
+        """The nodes with an assigned machine that was not written."""
         return [node for node, how in self.matches.by.items() if how == "assigned" and (node, "bmc") not in self.added]
 
 
@@ -111,12 +111,12 @@ def discover(options: DiscoverOptions) -> int:
 def _recorded(
     options: DiscoverOptions, site: Site, machines: Sequence[Machine], silent: Sequence[Silent]
 ) -> _Discovered:
-    """Write into the inventory, unless it was interrupted or --dry-run is given."""
+    """Write into the inventory, except after an interrupt or with --dry-run."""
     from hpcforge.cluster.select import select
     from hpcforge.metal.discover import EMPTY, INTERRUPTED, record, remarks_of
     from hpcforge.metal.machine_matching import additions, match
 
-    interrupted = [other.address for other in silent if other.reason == INTERRUPTED]
+    interrupted = [controller.address for controller in silent if controller.reason == INTERRUPTED]
     dry = options.dry_run or bool(interrupted)
     assigned = select(site.cluster, [options.assign], ()) if options.assign else ()
     matches = match(site.cluster.nodes, machines, assigned)
@@ -142,9 +142,9 @@ def _print(options: DiscoverOptions, site: Site, discovered: _Discovered) -> Non
     if lost := discovered.lost:
         printing.note(f"{fold(lost)}: not assigned: removed, or given another controller, while machines were asked\n")
     file = site.loaded.inventory_path
-    done = "would be added to" if options.dry_run or discovered.interrupted else "added to"
+    outcome = "would be added to" if options.dry_run or discovered.interrupted else "added to"
     nodes = fold(list(dict.fromkeys(node for node, _ in added)))
-    printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {file}\n" if added else f"{file}: unchanged\n")
+    printing.note(f"{plural(len(added), 'value')} of {nodes} {outcome} {file}\n" if added else f"{file}: unchanged\n")
 
 
 def _say_next(options: DiscoverOptions, site: Site, query: Search, discovered: _Discovered) -> None:
@@ -155,14 +155,16 @@ def _say_next(options: DiscoverOptions, site: Site, query: Search, discovered: _
         printing.note(f"interrupted: nothing is written; not read: {fold(discovered.interrupted)}\n")
         return
     blueprint, inventory, new = options.blueprint, options.inventory, options.trust_new
-    again = to_ask_again(site, query, discovered.machines, discovered.silent, new)
+    answered = to_ask_again(site, query, discovered.machines, discovered.silent, new)
     if options.dry_run and discovered.added:
         addresses = options.addresses or ()
         step = command_line(
             "discover", blueprint, *addresses, inventory=inventory, assign=options.assign, trust_new=new
         )
-    elif again:
-        step = command_line("discover", blueprint, *again, inventory=inventory, assign=options.assign, trust_new=True)
+    elif answered:
+        step = command_line(
+            "discover", blueprint, *answered, inventory=inventory, assign=options.assign, trust_new=True
+        )
     else:
         step = command_line("power", "status", blueprint, inventory=inventory) if discovered.matches.nodes else ""
     printing.note(f"Next: {step}\n" if step else "")
@@ -172,11 +174,11 @@ def _codes(query: Search, discovered: _Discovered) -> Iterator[Exit]:
     if discovered.interrupted:
         yield Exit.INTERRUPTED
         return
-    for other in discovered.silent:
-        if other.reason not in ("unreachable", "service"):
+    for controller in discovered.silent:
+        if controller.reason not in ("unreachable", "service"):
             yield Exit.FAILED
-        elif other.address in query.named:  # of a subnet that was searched, most addresses may have no machine
-            yield Exit.UNREACHABLE if other.reason == "unreachable" else Exit.FAILED
+        elif controller.address in query.named:  # most addresses of a searched subnet may have no machine
+            yield Exit.UNREACHABLE if controller.reason == "unreachable" else Exit.FAILED
     if any(remark.less for remark in discovered.remarks):
         yield Exit.BELOW
     if discovered.lost:

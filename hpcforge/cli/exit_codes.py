@@ -1,4 +1,4 @@
-"""Exit codes and their meanings: `--help` and README.md repeat this table. Of several, the first in `WORST_FIRST`."""
+"""Exit codes and their meanings: `--help` and README.md repeat this table. `WORST_FIRST` ranks several codes."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ WORST_FIRST = (
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    given = set(codes)
-    return next((code for code in WORST_FIRST if code in given), Exit.DONE)
+    present = set(codes)
+    return next((code for code in WORST_FIRST if code in present), Exit.DONE)

@@ -1,4 +1,4 @@
-"""Every error that is expected, as what the person at the terminal reads and the code they get."""
+"""Messages and exit codes of expected errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
     if isinstance(error, ExpectedError):
         return error.shown(), OF_ERRORS[error.kind]
     if isinstance(error, OSError) and (error.errno in _NO_ROOM or "temporary directory" in str(error)):
-        where = error.filename or "on this machine"
-        return f"error: {where}: {error.strerror}\nhint: make room, then run it again\n", Exit.ERROR
+        place = error.filename or "on this machine"
+        return f"error: {place}: {error.strerror}\nhint: make room, then run it again\n", Exit.ERROR
     if isinstance(error, OSError) and error.filename is not None:
         return f"error: {error.filename}: {error.strerror}\n", Exit.ERROR
     return None, Exit.ERROR

@@ -112,14 +112,14 @@ def init(options: InitOptions) -> int:
     """
     from hpcforge.starter.draft import OF_MACHINES, draft, templates
 
-    known, file = templates(), options.file
+    by_name, file = templates(), options.file
     if file is None:
-        return _list(known, options.as_json)
+        return _list(by_name, options.as_json)
     _check(options, file)
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     _refuse_existing(file, inventory)
     site, accounts = _probed(options) if options.ssh else (_site(options), None)
-    template = known[OF_MACHINES] if site else _chosen(known, options.template, file)
+    template = by_name[OF_MACHINES] if site else _chosen(by_name, options.template, file)
     blueprint, machines = draft(template, _answers(options, template, file, site), inventory.name, site, accounts)
     texts = {inventory: machines, file: blueprint}
     nodes = _nodes_of(texts, file, options.machines, judged=site is None)
@@ -171,7 +171,7 @@ def _print(options: InitOptions, texts: dict[Path, str], site: SiteFile | None, 
 
 
 def _site(options: InitOptions) -> SiteFile | None:
-    """Read a file of a site, and name what is left out of it. Returns None where no file is given."""
+    """Read a file of a site, and name the parts that are left out. Returns None without a file."""
     from hpcforge.starter.site_files import place_of, read_site
 
     file = options.machines
@@ -184,7 +184,7 @@ def _site(options: InitOptions) -> SiteFile | None:
 
 
 def _probed(options: InitOptions) -> tuple[SiteFile, SiteAccounts]:
-    """Return the machines of these addresses, and the accounts for them; those that do not answer are named."""
+    """Return the machines at these addresses and their accounts; print the addresses without an answer."""
     from hpcforge.run import probe as probing
     from hpcforge.starter.draft import become
     from hpcforge.starter.machines import SiteFile
@@ -196,8 +196,8 @@ def _probed(options: InitOptions) -> tuple[SiteFile, SiteAccounts]:
         become(user),
         lambda text: printing.note(f"{text}\n"),
     )
-    for addresses, _, why in by_reason(probed.silent):
-        printing.note(f"{addresses}: {one_line(why)}\n")
+    for addresses, _, reason in by_reason(probed.silent):
+        printing.note(f"{addresses}: {one_line(reason)}\n")
     if not probed.machines:
         raise UsageError("no machine answers at these addresses", "--user names the account that may use sudo there")
     header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
@@ -221,15 +221,15 @@ def _row(machine: SiteMachine) -> tuple[str, ...]:
 
 
 def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
-    """Ask which machine is the head: what a machine calls itself is a guess, and stays one without a terminal."""
+    """Ask which machine is the head: the machines' own names only give a guess, which stays without a terminal."""
     from hpcforge.starter.machines import guessed_head, with_head
 
     guess = guessed_head(machines)
-    why = "by the name that it gives itself" if "head" in guess.functions else "the first that answered"
-    printing.note(f"controller, DNS, time and packages: {guess.name} ({guess.address}), a guess: {why}\n")
+    reason = "by the name that it gives itself" if "head" in guess.functions else "the first that answered"
+    printing.note(f"controller, DNS, time and packages: {guess.name} ({guess.address}), a guess: {reason}\n")
     if not sys.stdin.isatty():
         return machines
-    return with_head(machines, _asked("Machine with the controller, DNS, time and packages", guess.name))
+    return with_head(machines, _ask("Machine with the controller, DNS, time and packages", guess.name))
 
 
 def _refuse_existing(*files: Path) -> None:
@@ -241,29 +241,29 @@ def _refuse_existing(*files: Path) -> None:
             raise UsageError(f"{path}: the name of a blueprint has letters, digits and ._~@+=,-", "choose another name")
         try:
             path.resolve()
-        except RuntimeError as error:  # so says Python 3.11
+        except RuntimeError as error:  # Python 3.11 raises it for a loop
             raise UsageError(f"{path} is a link in a loop; nothing was written", "choose another name") from error
         if path.exists():
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
 def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged: bool) -> int:
-    """Return the number of nodes of two files that are not written yet. Raises `InvalidInput` where they are wrong."""
+    """Return the number of nodes in the text of two files. Raises `InvalidInput` if it is wrong."""
     from hpcforge.blueprint.diagnostics import InvalidInput
     from hpcforge.cluster import load
 
     try:
         return len(load(file, judged=judged, instead=texts).cluster.nodes)
     except InvalidInput:
-        way = f"correct {machines}" if machines else "choose another template or server"
-        printing.note(f"nothing was written: {file} would have these lines, and not be valid; {way}\n")
+        remedy = f"correct {machines}" if machines else "choose another template or server"
+        printing.note(f"nothing was written: {file} would have these lines, and not be valid; {remedy}\n")
         raise
 
 
-def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
+def _list(by_name: dict[str, ClusterTemplate], as_json: bool) -> int:
     from hpcforge.starter.draft import OF_MACHINES
 
-    shown = [template for template in known.values() if template.name != OF_MACHINES]
+    shown = [template for template in by_name.values() if template.name != OF_MACHINES]
     if as_json:
         entries = [{"name": template.name, "description": template.description} for template in shown]
         printing.result(json.dumps({"schema_version": 1, "templates": entries}, indent=2) + "\n")
@@ -274,48 +274,48 @@ def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
     return Exit.DONE
 
 
-def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> ClusterTemplate:
+def _chosen(by_name: dict[str, ClusterTemplate], name: str | None, file: Path) -> ClusterTemplate:
     from hpcforge.blueprint.diagnostics import did_you_mean
     from hpcforge.starter.draft import OF_MACHINES
 
-    names = [template for template in known if template != OF_MACHINES]
+    names = [template for template in by_name if template != OF_MACHINES]
     if name is None:
         if not sys.stdin.isatty():
             raise UsageError("which kind of cluster?", f"{command_line('init', file)} --template {'|'.join(names)}")
         for template in names:
-            printing.note(f"  {template:<12} {known[template].description}\n")
+            printing.note(f"  {template:<12} {by_name[template].description}\n")
         name = typer.prompt("Template", default=names[0], err=True)
     if name not in names:
         raise UsageError(f"there is no template {name}", did_you_mean(str(name), names) or "hpcforge init lists them")
-    return known[name]
+    return by_name[name]
 
 
 def _answers(options: InitOptions, template: ClusterTemplate, file: Path, site: SiteFile | None) -> Answers:
     from hpcforge.starter.draft import Answers
     from hpcforge.starter.site_networks import network_of
 
-    name = options.name or _asked("Name of the cluster", (site and site.cluster) or _name_of(file))
+    name = options.name or _ask("Name of the cluster", (site and site.cluster) or _name_of(file))
     workers, server = template.workers, template.server
     if not site:
         asks = "{{ workers }}" in template.text
         workers = options.workers or (
-            int(_asked("Number of GPU workers", str(workers), number=True)) if asks else workers
+            int(_ask("Number of GPU workers", str(workers), number=True)) if asks else workers
         )
-        server = options.server or _asked("Their model (hpcforge catalog list servers)", server)
+        server = options.server or _ask("Their model (hpcforge catalog list servers)", server)
     network, network_known = network_of(site.machines if site else ())
     user = options.user or (_USER if options.ssh else None)
     return Answers(
         name=name,
-        domain=options.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
-        user=user or _asked("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
-        network=options.network or _asked("Network of the nodes", network),
+        domain=options.domain or _ask("DNS domain", (site and site.domain) or f"{name}.internal"),
+        user=user or _ask("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
+        network=options.network or _ask("Network of the nodes", network),
         network_guessed=not (options.network or network_known or sys.stdin.isatty()),
         workers=workers,
         server=server,
     )
 
 
-def _asked(question: str, usual: str, number: bool = False) -> str:
+def _ask(question: str, usual: str, number: bool = False) -> str:
     """Return the answer on a terminal, else the usual one."""
     if not sys.stdin.isatty():
         return usual

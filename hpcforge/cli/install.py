@@ -32,20 +32,20 @@ from hpcforge.run.site import Site
 
 
 def planned(
-    site: Site, asked: InstallOptions, inventory: Path | None, *, trust: bool, plan_file: Path | None
+    site: Site, options: InstallOptions, inventory: Path | None, *, trust: bool, plan_file: Path | None
 ) -> Sequence[Install]:
-    """Return what would be installed; prints which nodes are not, and why. Raises as `run.install.choose` does."""
-    if asked.install is None:
+    """Return the installations; print the other nodes with reasons. Raises the errors of `metal.install.choose`."""
+    if options.install is None:
         raise UsageError("--wipe, --image and --proxy-dhcp belong to --install", "add --install NODES")
     if trust:
         raise UsageError("--install records host keys itself", "remove --trust-new, or use it in an apply before")
     if plan_file is not None:
         raise UsageError("a plan file is for nodes that answer", "install first: apply --install without a plan file")
     refuse_lab(site, inventory)
-    names = select(site.cluster, [asked.install], ())
-    chosen, kept = work.choose(site, names, disks_to_wipe(asked.wipe or (), names), image_named(asked.image))
-    for nodes, _, why in by_reason(kept):
-        printing.note(f"{nodes}: not installed: {one_line(why)}\n")
+    names = select(site.cluster, [options.install], ())
+    chosen, left_out = work.choose(site, names, disks_to_wipe(options.wipe or (), names), image_named(options.image))
+    for nodes, _, reason in by_reason(left_out):
+        printing.note(f"{nodes}: not installed: {one_line(reason)}\n")
     installed_nodes = [site.cluster.by_name[install.node] for install in chosen]
     printing.note(render_all(site.loaded.without_driver(installed_nodes)), "diagnostics")
     return _with_warnings(site, chosen)
@@ -53,15 +53,15 @@ def planned(
 
 def _with_warnings(site: Site, installs: Sequence[Install]) -> Sequence[Install]:
     try:
-        of = boot_warnings(site, [install.node for install in installs])
+        warnings = boot_warnings(site, [install.node for install in installs])
     except ExpectedError as error:
         printing.note(f"management controllers were not asked: {one_line(str(error))}\n")
         return installs
-    return tuple(dataclasses.replace(install, warnings=of.get(install.node, ())) for install in installs)
+    return tuple(dataclasses.replace(install, warnings=warnings.get(install.node, ())) for install in installs)
 
 
 def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
-    """Return the plan with what is installed, which is no longer called unreachable."""
+    """Return the plan with the installations; their nodes no longer count as unreachable."""
     nodes = {install.node for install in installs}
     silent = {name: why for name, why in plan.state.unreachable.items() if name not in nodes}
     changes = dataclasses.replace(plan.changes, installs=tuple(installs))
@@ -69,12 +69,13 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
 
 
 @contextmanager
-def beside(
+def install_nodes(
     site: Site, installs: Sequence[Install], reopen: Callable[[], Site], *, proxy_dhcp: bool, yes: bool, as_json: bool
 ) -> Iterator[Arrivals | None]:
-    """Show, ask, and install while entered; entered when the controller is installed, or cannot be. None: no node.
+    """Show the installations, ask, and install while the context is open. Yields None without nodes to install.
 
-    Raises as `run.netboot.served` and `services.serving` do, and at the end what ended the installation of all.
+    The context opens when the controller is installed, or has failed. Raises the errors of `metal.serve.served` and
+    `services.serving`, and at the end the error that stopped all installations.
     """
     if not installs:
         yield None
@@ -85,14 +86,14 @@ def beside(
     names = [install.node for install in installs]
     confirm(names, [install.node for install in installs if install.wipes], yes)
     signals.at_once()
-    said: SimpleQueue[str] = SimpleQueue()
+    messages: SimpleQueue[str] = SimpleQueue()
     image, key, head = image_named(installs[0].image), default_key(site), site.cluster.slurm.controller
     with (
-        served(site, image, None, HTTP_PORT, proxy_dhcp, key, said.put) as what,
-        services.serving(what) as check,
+        served(site, image, None, HTTP_PORT, proxy_dhcp, key, messages.put) as boots,
+        services.serving(boots) as check,
     ):
         services.started(check)
-        arrivals = Arrivals(site, installs, check, reopen, said)
+        arrivals = Arrivals(site, installs, check, reopen, messages)
         try:
             with arrivals:
                 if head in names and not arrivals.wait([head], _say):
@@ -106,41 +107,41 @@ def beside(
 
 def ended(arrivals: Arrivals, say: Callable[[str], None], *, wait: bool, as_json: bool) -> Exit:
     """Return the exit status of all installations that have ended, and print them for programs."""
-    if wait:  # for nodes that the run was not for
+    if wait:  # nodes outside the run may still be installing
         arrivals.wait(arrivals.under_way(), say)
-    done = arrivals.results()
-    for node in done if as_json else ():
-        printing.line(installed(node))
-    return Exit.FAILED if any(node.why for node in done) else Exit.DONE
+    installations = arrivals.results()
+    for installation in installations if as_json else ():
+        printing.line(installed(installation))
+    return Exit.FAILED if any(installation.why for installation in installations) else Exit.DONE
 
 
 def show(arrivals: Arrivals) -> None:
     """Print how each installation ended, with the console of those that failed."""
-    done = arrivals.results()
-    printing.result(_table(done))
-    for node in done:
-        printing.result(console_text(node.node, node.console))
-    failed = [node.node for node in done if node.why]
+    installations = arrivals.results()
+    printing.result(_table(installations))
+    for installation in installations:
+        printing.result(console_text(installation.node, installation.console))
+    failed = [installation.node for installation in installations if installation.why]
     if failed:
         printing.note(f"left out of this run, switched on as they are: {fold(failed)}\n")
 
 
-def _table(done: Sequence[Installation]) -> str:
+def _table(installations: Sequence[Installation]) -> str:
     rows = [
         [
-            node.node,
-            "failed" if node.why else "installed",
-            str(node.tries),
-            *(_seconds(node, phase) for phase in work.PHASES),
-            one_line(node.why) or "-",
+            installation.node,
+            "failed" if installation.why else "installed",
+            str(installation.tries),
+            *(_seconds(installation, phase) for phase in work.PHASES),
+            one_line(installation.why) or "-",
         ]
-        for node in done
+        for installation in installations
     ]
     return table(("node", "result", "tries", *(f"{phase}, s" for phase in work.PHASES), "why"), rows)
 
 
-def _seconds(done: Installation, phase: str) -> str:
-    return f"{done.phases_s[phase]:.0f}" if phase in done.phases_s else "-"
+def _seconds(installation: Installation, phase: str) -> str:
+    return f"{installation.phases_s[phase]:.0f}" if phase in installation.phases_s else "-"
 
 
 def _say(text: str) -> None:

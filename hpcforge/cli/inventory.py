@@ -1,4 +1,4 @@
-"""`hpcforge inventory`: the machines of a blueprint; and the same for plain Ansible and plain pyinfra."""
+"""`hpcforge inventory`: the machines of a blueprint, also for Ansible and pyinfra without hpcforge."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class InventoryOptions:
 
     @property
     def formats(self) -> list[str]:
-        """The formats that are named."""
-        named = {
+        """The selected formats."""
+        flags = {
             "json": self.as_json,
             "ssh-config": self.ssh_config,
             "ansible": self.ansible,
             "clustershell": self.clustershell,
             "genders": self.genders,
         }
-        return [name for name, chosen in named.items() if chosen]
+        return [name for name, chosen in flags.items() if chosen]
 
 
 @verb(epilog="Example: hpcforge inventory site.yaml --ssh-config > ssh_config; ssh -F ssh_config w01")
@@ -104,32 +104,32 @@ def _text(kind: str, site: Site) -> str:
 
 
 def default_blueprint() -> Path:
-    """Return the only blueprint of the folder in which the command runs, else the shipped rehearsal, and say which.
+    """Return the only blueprint of the working directory, else the shipped rehearsal, and print its path.
 
     Raises `UsageError` if the folder has several.
     """
     from hpcforge import bundled
 
-    here = completion.blueprints_here()
-    if len(here) > 1:
+    blueprints = completion.blueprints_here()
+    if len(blueprints) > 1:
         raise UsageError(
-            f"this folder has {len(here)} blueprints: {', '.join(here[: completion.MOST_LISTED])}"
-            f"{', ...' if len(here) > completion.MOST_LISTED else ''}",
-            f"name one: {command_line('inventory', here[0])}, or set {completion.IN_ENVIRONMENT}",
+            f"this folder has {len(blueprints)} blueprints: {', '.join(blueprints[: completion.MOST_LISTED])}"
+            f"{', ...' if len(blueprints) > completion.MOST_LISTED else ''}",
+            f"name one: {command_line('inventory', blueprints[0])}, or set {completion.IN_ENVIRONMENT}",
         )
-    if here:
-        printing.note(f"machines of {here[0]}, the only blueprint of this folder\n")
-        return Path(here[0])
+    if blueprints:
+        printing.note(f"machines of {blueprints[0]}, the only blueprint of this folder\n")
+        return Path(blueprints[0])
     shipped = bundled.root() / "blueprints" / "rehearsal.yaml"
     printing.note(f"machines of the shipped rehearsal, {shipped}: this folder has no blueprint\n")
     return shipped
 
 
 def _document(site: Site) -> dict[str, Any]:
-    """Return what `hpcforge inventory --json` prints.
+    """Return the document that `hpcforge inventory --json` prints.
 
     `schema_version` 1; `name` and `domain` of the cluster; `lab`: None, or the `kind` of rehearsal that the blueprint
-    asks for, and `name` and `directory` of the one that is up; `access`: how hpcforge gets in;
+    asks for, and `name` and `directory` of the running one; `access`: how hpcforge logs in;
     `groups`: node names by group; `machines`: as `hpcforge.cluster.model.Node` has them.
     """
     from hpcforge.cluster import machines
@@ -161,7 +161,7 @@ def _lab(site: Site) -> dict[str, str | None] | None:
 
 
 def ansible() -> int:
-    """Print what `ansible -i inventory/for_ansible.py` reads. Returns the exit status."""
+    """Print the inventory for `ansible -i inventory/for_ansible.py`. Returns the exit status."""
     from hpcforge.run.other_tools import ansible_script_of
 
     try:
@@ -176,14 +176,14 @@ def ansible() -> int:
 
 
 def pyinfra() -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return what `pyinfra inventory/for_pyinfra.py` reads: hosts with their data, by group."""
+    """Return the inventory for `pyinfra inventory/for_pyinfra.py`: hosts with their data, by group."""
     from hpcforge.run.other_tools import pyinfra_inventory_of
 
     return pyinfra_inventory_of(_chosen())
 
 
 def _chosen() -> Site:
-    """Return the site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: neither Ansible nor pyinfra passes arguments on."""
+    """Return the site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: Ansible and pyinfra pass no arguments to inventories."""
     from hpcforge.cli.site import open_site
 
     blueprint = os.environ.get(completion.IN_ENVIRONMENT)

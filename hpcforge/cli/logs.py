@@ -1,4 +1,4 @@
-"""`hpcforge logs`: lines out of what nodes log, from the node that keeps all logs."""
+"""`hpcforge logs`: log lines of nodes, from the node that keeps all logs."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def logs(options: LogsOptions) -> int:
     return Exit.DONE
 
 
-def _summary(found: LogsAnswer, chosen: Sequence[str], since: str) -> str:
-    """Return how many lines there are, and which nodes have none."""
+def _summary(answer: LogsAnswer, chosen: Sequence[str], since: str) -> str:
+    """Return the number of lines, and the nodes without any."""
     from hpcforge.blueprint.hostlist import fold
 
-    without = [name for name in chosen if name not in {*found["kept"]}]
-    said = f"{plural(len(found['lines']), 'line')} of {fold(tuple(chosen))} within {since}\n"
-    if found["left_out"]:
-        said += f"{plural(found['left_out'], 'older line')} not shown: --last N, --grep TEXT or a shorter --since\n"
-    return said + (f"nothing is kept of {fold(tuple(without))}: it has not logged yet\n" if without else "")
+    without = [name for name in chosen if name not in {*answer["kept"]}]
+    text = f"{plural(len(answer['lines']), 'line')} of {fold(tuple(chosen))} within {since}\n"
+    if answer["left_out"]:
+        text += f"{plural(answer['left_out'], 'older line')} not shown: --last N, --grep TEXT or a shorter --since\n"
+    return text + (f"nothing is kept of {fold(tuple(without))}: it has not logged yet\n" if without else "")

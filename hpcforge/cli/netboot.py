@@ -180,16 +180,16 @@ def status(options: NetbootStatusOptions) -> int:
             printing.result(console_text(record.node, record.console))
     failed = [record.node for record in records if record.state == "failed"]
     if failed:
-        again = command_line("netboot", "want", options.blueprint, fold(failed), inventory=options.inventory)
-        printing.note(f"Next: {again}\n")
+        command = command_line("netboot", "want", options.blueprint, fold(failed), inventory=options.inventory)
+        printing.note(f"Next: {command}\n")
     elif any(record.state == "installed" for record in records):
         printing.note(f"Next: {command_line('netboot', 'record', options.blueprint, inventory=options.inventory)}\n")
     return Exit.FAILED if failed else Exit.DONE
 
 
 def _row(record: Record) -> list[str]:
-    now = time.time()
-    remaining = duration(record.until_s - now) if record.until_s > now else "expired"
+    now_s = time.time()
+    remaining = duration(record.until_s - now_s) if record.until_s > now_s else "expired"
     state = f"{record.state}, {remaining}" if record.state in ("wanted", "offered") else record.state
     disks = ", ".join(record.disks or record.wipe) or "-"
     return [record.node, state, record.image, disks, one_line(record.why) or "-"]
@@ -231,7 +231,7 @@ def refuse_lab(site: Site, inventory: Path | None) -> None:
 
 
 def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
-    """Ask for the installation; the names of nodes that lose data (`losing`) are typed. Raises UsageError and Abort."""
+    """Ask for confirmation; the user types the names of nodes that lose data (`losing`). Raises UsageError, Abort."""
     from hpcforge.blueprint.hostlist import fold
 
     if yes:

@@ -33,13 +33,15 @@ def choose(site: Site, goal: Goal, options: SelectOptions) -> Goal:
 
 
 def tests_named(cluster: Cluster, names: Collection[str]) -> list[SmokeTest]:
-    """The tests with these names. Raises UsageError for one that the blueprint does not have."""
+    """Return the tests with these names. Raises UsageError for a name that the blueprint does not have."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    known = list(dict.fromkeys(test.name for test in tests))
+    declared = list(dict.fromkeys(test.name for test in tests))
     for name in names:
-        if name not in known:
-            has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
-            raise UsageError(f"the blueprint has no test {name!r}", has)
+        if name not in declared:
+            hint = (
+                f"tests: {', '.join(declared)}" if declared else "name it under `acceptance.tests`: docs/blueprint.md"
+            )
+            raise UsageError(f"the blueprint has no test {name!r}", hint)
     return [test for test in tests if test.name in names]
 
 

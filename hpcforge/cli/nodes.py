@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpcforge.metal.machine_list import ListedMachines
 
 SCHEMA_VERSION = 1
-_MOST_NAMED = 20  # lines of a list that are left out, each with its reason
+_MOST_NAMED = 20  # skipped lines of a list that get a reason
 _EACH = "Repeat for each node, in order. Written to the inventory."
 
 nodes = VerbGroup("Keeps comments and shows a diff before it writes.")
@@ -36,7 +36,7 @@ nodes = VerbGroup("Keeps comments and shows a diff before it writes.")
 
 @dataclass(frozen=True, kw_only=True)
 class NodesMachineOptions:
-    """What tells machines apart."""
+    """Values that distinguish machines."""
 
     host_key: Annotated[
         list[str] | None,
@@ -68,7 +68,7 @@ class NodesMachineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesWriteOptions:
-    """What is written, and whether it is asked."""
+    """The inventory to write, and whether to ask."""
 
     inventory: Inventory = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False
@@ -208,27 +208,27 @@ def replace(options: NodesReplaceOptions) -> int:
     edits = replaced(loaded.blueprint, loaded.inventory, new)
     for note in _of_old_machine(loaded, new):
         printing.note(f"note: {note}\n")
-    done = _write(loaded, edits, (name,), options.write)
-    with suppress(PermissionError):  # of an ordinary user: a record is of a MAC address, so that it is of no other
+    status = _write(loaded, edits, (name,), options.write)
+    with suppress(PermissionError):  # an ordinary user's: a record has a MAC address, so it fits no other machine
         Records(folder(loaded.cluster.name)).remove(name)
     bmc = loaded.cluster.by_name[name].bmc
     if bmc is not None and bmc.address is not None:
-        again = [command_line("apply", loaded.blueprint_path, inventory=inventory, install=name)]
+        commands = [command_line("apply", loaded.blueprint_path, inventory=inventory, install=name)]
         if not options.same:
-            again.insert(0, command_line("discover", loaded.blueprint_path, inventory=inventory, trust_new=True))
-        printing.note(f"If hpcforge is to install it: {'; '.join(again)}\n")
-    return done
+            commands.insert(0, command_line("discover", loaded.blueprint_path, inventory=inventory, trust_new=True))
+        printing.note(f"If hpcforge is to install it: {'; '.join(commands)}\n")
+    return status
 
 
 def _of_old_machine(loaded: Loaded, new: Newcomers) -> Iterator[str]:
-    """Yield what goes from the files with the old machine, and what stays and may be about it."""
+    """Yield notes: values of the old machine that leave the files, and those that stay and may be about it."""
     from hpcforge.blueprint.membership import dropped
 
     [name] = new.names
     keys = [".".join(map(str, loc)) for loc in dropped(loaded.inventory, new) if loc != ("host_keys",)]
     if keys:
-        what = f"{', '.join(keys)} of the old machine {'go' if len(keys) > 1 else 'goes'}"
-        yield f"{what} from the inventory: give the new one's with --mac, --bmc, --serial or by hand"
+        subject = f"{', '.join(keys)} of the old machine {'go' if len(keys) > 1 else 'goes'}"
+        yield f"{subject} from the inventory: give the new one's with --mac, --bmc, --serial or by hand"
     machine = loaded.inventory.nodes.get(name) if loaded.inventory else None
     if machine is not None and machine.note:
         yield f"nodes.{name}.note stays ({machine.note}): take it out if it is about the old machine"
@@ -259,9 +259,9 @@ def import_(options: NodesImportOptions) -> int:
     if options.as_json:
         printing.result(_json(machines, written=not dry and bool(proposed.changed)))
     names = fold(list(dict.fromkeys(node for node, _ in machines.added)))
-    target, done = loaded.inventory_path, "would be added to" if dry else "added to"
+    target, outcome = loaded.inventory_path, "would be added to" if dry else "added to"
     count = plural(len(machines.added), "value")
-    result = f"{count} of {names} {done} {target}" if machines.added else f"{target}: unchanged"
+    result = f"{count} of {names} {outcome} {target}" if machines.added else f"{target}: unchanged"
     follow = command_line("validate", options.blueprint, inventory=inventory)
     if dry and machines.added:
         follow = command_line("nodes", "import", options.blueprint, file, inventory=inventory)
@@ -270,7 +270,7 @@ def import_(options: NodesImportOptions) -> int:
 
 
 def _say_left_out(file: Path, machines: ListedMachines) -> None:
-    """Print what is not taken from a list. Raises `InvalidInput` for what is wrong in it."""
+    """Print the columns and lines of a list that are not used. Raises `InvalidInput` for errors in it."""
     from hpcforge.blueprint.diagnostics import InvalidInput
 
     if machines.wrong:
@@ -278,8 +278,8 @@ def _say_left_out(file: Path, machines: ListedMachines) -> None:
         raise InvalidInput(machines.wrong)
     if machines.ignored:
         printing.note(f"columns that are not read: {one_line(', '.join(machines.ignored))}\n")
-    for line, why in machines.left_out[:_MOST_NAMED]:
-        printing.note(f"{file}:{line}: left out: {one_line(why)}\n")
+    for line, reason in machines.left_out[:_MOST_NAMED]:
+        printing.note(f"{file}:{line}: left out: {one_line(reason)}\n")
     if len(machines.left_out) > _MOST_NAMED:
         lines = ", ".join(str(line) for line, _ in machines.left_out[_MOST_NAMED:])
         printing.note(f"{file}: left out as well: lines {lines}\n")
@@ -290,7 +290,7 @@ def _json(machines: ListedMachines, *, written: bool) -> str:
         "schema_version": SCHEMA_VERSION,
         "nodes": list(machines.listed),
         "ignored_columns": list(machines.ignored),
-        "left_out": [{"line": line, "reason": why} for line, why in machines.left_out],
+        "left_out": [{"line": line, "reason": reason} for line, reason in machines.left_out],
         "added": [{"node": node, "key": key, "value": value} for (node, key), value in machines.added.items()],
         "written": written,
     }

@@ -135,7 +135,7 @@ Image = Annotated[
         autocompletion=completion.images,
     ),
 ]
-HTTP_PORT = 8080  # of what serves installers
+HTTP_PORT = 8080  # of the server for installers
 ProxyDhcp = Annotated[
     bool, typer.Option("--proxy-dhcp", help="The site's DHCP server gives addresses; only name boot files.")
 ]
@@ -152,13 +152,13 @@ class ClusterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteOptions(ClusterOptions):
-    """The same, with what opens its secrets."""
+    """The same, with the key file of its secrets."""
 
     identity: Identity = None
 
     @property
-    def named(self) -> dict[str, object]:
-        """Those that name it beside its blueprint, as on a command line."""
+    def command_options(self) -> dict[str, object]:
+        """The options of a command line that select it, beside its blueprint."""
         return {"inventory": self.inventory, "lab": self.lab, "identity": self.identity}
 
 
@@ -183,6 +183,6 @@ class InstallOptions:
     proxy_dhcp: ProxyDhcp = False
 
     @property
-    def given(self) -> dict[str, object]:
-        """Those that are given, as on a command line; {} for none."""
+    def command_options(self) -> dict[str, object]:
+        """The options with a value, for a command line."""
         return {name: value for name, value in vars(self).items() if value}

@@ -78,7 +78,7 @@ def _check(options: PlanOptions) -> None:
 
 
 def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
-    """Return the site, with the host keys that are accepted, and its plan."""
+    """Return the site with the accepted host keys, and its plan."""
     from hpcforge.blueprint.diagnostics import render_all
     from hpcforge.cli.node_selection import choose
     from hpcforge.cli.trust import trust_new
@@ -95,13 +95,13 @@ def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
     else:
         survey, made = look(site, target, _say)
         target = survey.goal
-    if install.given:
+    if install.command_options:
         from hpcforge.cli.install import planned, with_installs
 
         installs = planned(site, install, options.site.inventory, trust=options.trust, plan_file=output)
         made = with_installs(made, installs)
     if output is not None:
-        keep_revoked(site, target)  # part of what the plan was made for
+        keep_revoked(site, target)  # the plan contains the revoked keys
         write_plan(output, made, target.desired, target.secrets)
     return site, made
 
@@ -114,8 +114,8 @@ def _print(options: PlanOptions, made: Plan) -> None:
     if options.as_json:
         printing.result(json.dumps({"schema_version": 2, **made.flat}, indent=2, default=dataclasses.asdict) + "\n")
     elif options.markdown:
-        again = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
-        printing.result(plan_markdown(made, again))
+        command = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
+        printing.result(plan_markdown(made, command))
     else:
         longest = _LONGEST if printing.on_terminal() else None
         printing.result(plan_text(made, new_files=options.new_files, longest=longest), "plan")
@@ -124,17 +124,17 @@ def _print(options: PlanOptions, made: Plan) -> None:
 def _say_next(options: PlanOptions, site: Site, made: Plan) -> None:
     from hpcforge.blueprint.hostlist import fold
 
-    blueprint, output, install = options.site.blueprint, options.output, options.install.given
+    blueprint, output, install = options.site.blueprint, options.output, options.install.command_options
     if made.pending:
-        # a plan file is for the nodes and roles that it was made for
+        # a plan file already has its nodes and roles
         chosen = {**vars(options.select), **install} if output is None else {}
-        apply = command_line("apply", blueprint, **options.site.named, plan=output, **chosen)
+        apply = command_line("apply", blueprint, **options.site.command_options, plan=output, **chosen)
         printing.note(f"Next: {apply}\n")
     bare = [] if install else _without_system(site.cluster, made)
     if bare:
         inventory, identity = options.site.inventory, options.site.identity
-        again = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
-        printing.note(f"to install an operating system on {fold(bare)}: {again}\n")
+        command = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
+        printing.note(f"to install an operating system on {fold(bare)}: {command}\n")
 
 
 def _without_system(cluster: Cluster, made: Plan) -> list[str]:
@@ -151,9 +151,8 @@ def _say(text: str) -> None:
 
 
 def exit_code(made: Plan) -> Exit:
-    """Return what a plan alone says."""
+    """Return the exit code of a plan."""
     unreachable = made.state.unreachable or any(leaver.unreachable for leaver in made.changes.leaving)
     codes = [Exit.PENDING] * bool(made.pending or made.state.down) + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(
-        codes + [Exit.FAILED] * bool(made.state.refused or any(leaver.unknown for leaver in made.changes.leaving))
-    )
+    failed = made.state.refused or any(leaver.unknown for leaver in made.changes.leaving)
+    return worst(codes + [Exit.FAILED] * bool(failed))

@@ -59,7 +59,7 @@ _Pause = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PowerNodesOptions:
-    """The nodes that all verbs of `hpcforge power` are for."""
+    """The nodes of all verbs of `hpcforge power`."""
 
     blueprint: Blueprint
     nodes: Annotated[
@@ -74,7 +74,7 @@ class PowerNodesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerAccessOptions:
-    """What reaching their controllers takes."""
+    """Options to reach their controllers."""
 
     inventory: Inventory = None
     identity: Identity = None
@@ -82,7 +82,7 @@ class PowerAccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerAskOptions(PowerAccessOptions):
-    """The same, of a verb that asks."""
+    """The same, for a verb that asks."""
 
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 
@@ -170,8 +170,8 @@ def on(options: PowerOnOptions) -> int:
     from hpcforge.metal.bmc.verbs import Wish
     from hpcforge.metal.switch_nodes import PowerSwitch
 
-    wish, lost = Wish("on", limit_s=options.wait), tuple(options.without_feed or ())
-    return _run(_Call(options, PowerSwitch(wish, options.all_nodes, options.pause, lost)))
+    request, lost = Wish("on", limit_s=options.wait), tuple(options.without_feed or ())
+    return _run(_Call(options, PowerSwitch(request, options.all_nodes, options.pause, lost)))
 
 
 @power.verb(epilog="Example: hpcforge power off site.yaml w03")
@@ -180,8 +180,8 @@ def off(options: PowerOffOptions) -> int:
     from hpcforge.metal.bmc.verbs import Wish
     from hpcforge.metal.switch_nodes import PowerSwitch
 
-    wish = Wish("off", hard=options.hard, limit_s=options.wait)
-    return _run(_Call(options, PowerSwitch(wish, options.all_nodes), options.force))
+    request = Wish("off", hard=options.hard, limit_s=options.wait)
+    return _run(_Call(options, PowerSwitch(request, options.all_nodes), options.force))
 
 
 @power.verb(epilog="Example: hpcforge power cycle site.yaml w03 --hard --force w03")
@@ -190,8 +190,8 @@ def cycle(options: PowerCycleOptions) -> int:
     from hpcforge.metal.bmc.verbs import Wish
     from hpcforge.metal.switch_nodes import PowerSwitch
 
-    wish = Wish("cycle", hard=options.hard, limit_s=options.wait)
-    return _run(_Call(options, PowerSwitch(wish, pause_s=options.pause), options.force))
+    request = Wish("cycle", hard=options.hard, limit_s=options.wait)
+    return _run(_Call(options, PowerSwitch(request, pause_s=options.pause), options.force))
 
 
 @power.verb(epilog="Example: hpcforge power boot-once site.yaml w03 --device network")
@@ -221,8 +221,8 @@ class _Call:
     def asks(self) -> bool:
         return isinstance(self.options.access, PowerAskOptions) and not self.options.access.yes
 
-    def again(self, *words: object, **options: object) -> str:
-        """Return a command on the same site."""
+    def command(self, *words: object, **options: object) -> str:
+        """Return a command line for the same site."""
         which, inventory = self.options.which, self.options.access.inventory
         return command_line(*words[:2], which.blueprint, *words[2:], inventory=inventory, **options)
 
@@ -239,35 +239,35 @@ def _run(call: _Call) -> int:
     nodes = _chosen(site, which.nodes, switch)
     check_feeds(site, switch.lost_feeds)
     lacking = without_controller(nodes) if call.verb == "status" else {}
-    nodes = [node for node in nodes if node.name not in lacking] or nodes  # of none: as for every verb
-    of = controllers(site, [node.name for node in nodes])
+    nodes = [node for node in nodes if node.name not in lacking] or nodes  # none left: the error of every verb
+    by_node = controllers(site, [node.name for node in nodes])
     busy = left_alone(site, nodes, call.force) if switch.disturbs else {}
     free = [node for node in nodes if node.name not in busy]
     if call.verb in ("on", "off", "cycle") and free and call.asks:
         _confirm(call.verb, free)
-        if switch.disturbs:  # jobs may have begun while the question stood
+        if switch.disturbs:  # jobs may have begun during the question
             busy = left_alone(site, nodes, call.force)
             free = [node for node in nodes if node.name not in busy]
-    outcomes = [Outcome(node, "skipped", why=why) for node, why in busy.items()]
+    outcomes = [Outcome(node, "skipped", why=reason) for node, reason in busy.items()]
     for outcome in outcomes:
         _say(outcome)
-    outcomes += [outcome for name, outcome in lacking.items() if name not in of]
+    outcomes += [outcome for name, outcome in lacking.items() if name not in by_node]
     groups = [] if switch.everything and busy else switch.groups(free)
-    return _switch(call, site, of, groups, outcomes)
+    return _switch(call, site, by_node, groups, outcomes)
 
 
 def _switch(
     call: _Call,
     site: Site,
-    of: Mapping[str, Controller],
+    by_node: Mapping[str, Controller],
     groups: Sequence[tuple[str, ...]],
     outcomes: list[Outcome],
 ) -> int:
-    """Switch them, and show all outcomes. Returns the exit status. Raises `LeaseHeldError`."""
+    """Switch the nodes, and show all outcomes. Returns the exit status. Raises `LeaseHeldError`."""
     from hpcforge.metal.switch_nodes import switched
 
     try:
-        for outcome in switched(site, of, call.switch, groups, _note):
+        for outcome in switched(site, by_node, call.switch, groups, _note):
             outcomes.append(outcome)
             if call.verb != "status":
                 _say(outcome)
@@ -281,7 +281,7 @@ def _note(text: str) -> None:
 
 
 def _interrupted(call: _Call, site: Site, outcomes: Sequence[Outcome], names: Sequence[str]) -> int:
-    """Show what is known by now. Returns the exit status."""
+    """Show the outcomes so far. Returns the exit status."""
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.metal.power import Outcome
 
@@ -334,9 +334,9 @@ def _finish(call: _Call, site: Site, outcomes: Sequence[Outcome]) -> int:
         printing.note(f"hint: {hint}\n")
     wrong = [outcome.node for outcome in outcomes if outcome.state != "done"]
     if not wrong and call.verb == "boot-once":
-        printing.note(f"Next: {call.again('power', 'cycle', call.options.which.nodes or '')}\n")
+        printing.note(f"Next: {call.command('power', 'cycle', call.options.which.nodes or '')}\n")
     elif call.verb != "status":
-        printing.note(f"Next: {call.again('power', 'status', *([fold(wrong)] if wrong else []))}\n")
+        printing.note(f"Next: {call.command('power', 'status', *([fold(wrong)] if wrong else []))}\n")
     return worst(_CODES[outcome.state] for outcome in outcomes)
 
 
@@ -353,6 +353,6 @@ def _hint(call: _Call, outcome: Outcome) -> str:
         return outcome.hint or f"{setting}, or another user in the inventory"
     if outcome.reason == "certificate":
         inventory = call.options.access.inventory
-        again = command_line("discover", call.options.which.blueprint, inventory=inventory, trust_new=True)
-        return f"to record certificates: {again}; if a controller was replaced, remove its old one first"
+        command = command_line("discover", call.options.which.blueprint, inventory=inventory, trust_new=True)
+        return f"to record certificates: {command}; if a controller was replaced, remove its old one first"
     return outcome.hint

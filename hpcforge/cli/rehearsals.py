@@ -1,7 +1,7 @@
 """Choose the rehearsal: by its blueprint, in any working directory.
 
-`--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint (or HPCFORGE_BLUEPRINT) does, whose rehearsal has a name made
-from its path. Without either, verbs that remove nothing use the only rehearsal on this machine.
+`--lab NAME` (or HPCFORGE_LAB) names a rehearsal; else a blueprint (or HPCFORGE_BLUEPRINT) does: its path gives the name
+of its rehearsal. Without either, verbs that remove nothing use the only rehearsal on this machine.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from hpcforge.lab.names import default_lab_name
 
 
 @dataclass(frozen=True)
-class Named:
-    """A rehearsal as it was named on the command line."""
+class RehearsalName:
+    """The name of a rehearsal on the command line."""
 
     blueprint: Path | None
     lab: str | None
 
     @property
     def name(self) -> str | None:
-        """Its name; None where it was not named at all."""
+        """Its name; None without a blueprint or --lab."""
         return self.lab or (default_lab_name(self.blueprint) if self.blueprint else None)
 
     def typed(self, verb: str, *words: object) -> str:
-        """Return a command for it, as it was named."""
+        """Return a command line for the rehearsal, with the same name."""
         blueprint = [self.blueprint] if self.blueprint and self.lab is None else []
         return command_line("rehearse", verb, *blueprint, *words, lab=self.lab)
 
@@ -42,58 +42,57 @@ class Named:
         return command_line("rehearse", "up", self.blueprint or "BLUEPRINT", lab=self.lab)
 
 
-def named(blueprint: Path, lab: str) -> Named:
-    """How to name the rehearsal `lab` of a blueprint: by that, if it has the name that follows from it."""
-    return Named(blueprint, None if lab == default_lab_name(blueprint) else lab)
+def refer_to(blueprint: Path, lab: str) -> RehearsalName:
+    """Return the shortest name for the rehearsal `lab`: its blueprint alone, if it has the blueprint's default name."""
+    return RehearsalName(blueprint, None if lab == default_lab_name(blueprint) else lab)
 
 
-def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
+def parted(words: Sequence[str], lab: str | None) -> tuple[RehearsalName, list[str]]:
     """Split `[BLUEPRINT] WORD...` into the rehearsal and the other words. A blueprint ends in .yaml or .yml."""
     if words and words[0].endswith((".yaml", ".yml")):
-        return Named(Path(words[0]), lab), list(words[1:])
+        return RehearsalName(Path(words[0]), lab), list(words[1:])
     blueprint = os.environ.get(IN_ENVIRONMENT)
-    return Named(Path(blueprint) if blueprint else None, lab), list(words)
+    return RehearsalName(Path(blueprint) if blueprint else None, lab), list(words)
 
 
 def take(words: list[str], least: int, most: int | None) -> list[str]:
     """Return the words behind a blueprint; check their number."""
     if len(words) < least or (most is not None and len(words) > most):
-        what = (
+        problem = (
             f"unexpected argument {words[most]!r}"
             if most is not None and len(words) > most
             else "an argument is missing"
         )
-        raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
+        raise UsageError(problem, "a blueprint comes first and ends in .yaml; --help shows what follows")
     return words
 
 
-def one_of_all(meant: Named) -> str:
+def one_of_all(rehearsal: RehearsalName) -> str:
     """Return the name of the selected rehearsal, or of the only one. Raises `UsageError`."""
-    if meant.name is not None:
-        return meant.name
+    if rehearsal.name is not None:
+        return rehearsal.name
     require_root()
-    known = labs.lab_names()
-    if not known:
+    names = labs.lab_names()
+    if not names:
         raise UsageError("this machine has no rehearsal", f"start one: {command_line('rehearse', 'up', 'BLUEPRINT')}")
-    if len(known) > 1:
+    if len(names) > 1:
         raise UsageError(
-            f"this machine has {len(known)} rehearsals: {', '.join(known)}",
+            f"this machine has {len(names)} rehearsals: {', '.join(names)}",
             f"name one by its blueprint or with --lab; to list them: {command_line('rehearse', 'list')}",
         )
-    return known[0]
+    return names[0]
 
 
-def named_one(meant: Named, verb: str, *words: object) -> str:
-    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command to
-    type."""
-    if meant.name is not None:
-        return meant.name
-    name = one_of_all(meant)
+def named_one(rehearsal: RehearsalName, verb: str, *words: object) -> str:
+    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command."""
+    if rehearsal.name is not None:
+        return rehearsal.name
+    name = one_of_all(rehearsal)
     blueprint = blueprint_of(name)
-    there = named(blueprint, name) if blueprint else Named(None, name)
+    only = refer_to(blueprint, name) if blueprint else RehearsalName(None, name)
     raise UsageError(
         "this removes something: name the rehearsal by its blueprint or with --lab",
-        f"the only rehearsal here: {there.typed(verb, *words)}",
+        f"the only rehearsal here: {only.typed(verb, *words)}",
     )
 
 
@@ -102,5 +101,5 @@ def not_up(blueprint: Path, lab: str | None) -> UsageError:
     start = command_line("rehearse", "up", blueprint, lab=lab)
     others = [] if lab else known_names(blueprint)
     also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""
-    what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
-    return UsageError(f"{what} is not up", f"start it: {start}{also}")
+    subject = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
+    return UsageError(f"{subject} is not up", f"start it: {start}{also}")

@@ -240,29 +240,29 @@ def status(options: RehearseStatusOptions) -> int:
     from hpcforge.cli.rehearsals import one_of_all, parted, take
     from hpcforge.lab import lab as labs
 
-    meant, rest = parted(options.words or [], options.lab)
+    rehearsal, rest = parted(options.words or [], options.lab)
     take(rest, 0, 0)
-    _print(labs.status(one_of_all(meant)), options.as_json)
+    _print(labs.status(one_of_all(rehearsal)), options.as_json)
     return Exit.DONE
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse ssh blueprints/rehearsal.yaml head -- sinfo")
 def ssh(options: RehearseSshOptions) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
-    from hpcforge.cli.rehearsals import Named, named, one_of_all, parted, take
+    from hpcforge.cli.rehearsals import RehearsalName, one_of_all, parted, refer_to, take
     from hpcforge.lab import lab as labs
 
-    meant, rest = parted(options.words, options.lab)
+    rehearsal, rest = parted(options.words, options.lab)
     node, *command = take(rest, 1, None)
-    name = one_of_all(meant)
+    name = one_of_all(rehearsal)
     lab = labs.load(name)
     if lab is None:
-        start = (meant if meant.name else Named(None, name)).up()
+        start = (rehearsal if rehearsal.name else RehearsalName(None, name)).up()
         raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
     if not labs.runs(lab, node):
-        start = named(Path(lab.blueprint), name).up()
+        start = refer_to(Path(lab.blueprint), name).up()
         raise UsageError(f"{node} of the rehearsal {name!r} is stopped", f"start it: {start}")
-    argv = [*labs.ssh_argv(lab, node), *command]  # ssh joins the words, the shell there takes them apart
+    argv = [*labs.ssh_argv(lab, node), *command]  # ssh joins the words, the shell on the node splits them
     printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
@@ -273,19 +273,19 @@ def save(options: RehearseSaveOptions) -> int:
 
     Copies nothing. The power-off ends all jobs: wait for them first.
     """
-    from hpcforge.cli.rehearsals import named, one_of_all, parted, take
+    from hpcforge.cli.rehearsals import one_of_all, parted, refer_to, take
     from hpcforge.lab import lab as labs
     from hpcforge.report.progress import Progress
     from hpcforge.report.text import phases_line
 
-    meant, rest = parted(options.words, options.lab)
+    rehearsal, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
-        made = labs.save(one_of_all(meant), name, progress.say, replace=options.replace)
+        made = labs.save(one_of_all(rehearsal), name, progress.say, replace=options.replace)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(made.name), options.as_json)
-    again = named(Path(made.blueprint), made.name).typed("restore", name)
-    printing.note(f"Next, to return the rehearsal to its present state: {again}\n")
+    command = refer_to(Path(made.blueprint), made.name).typed("restore", name)
+    printing.note(f"Next, to return the rehearsal to its present state: {command}\n")
     return Exit.DONE
 
 
@@ -296,20 +296,20 @@ def restore(options: RehearseRestoreOptions) -> int:
     Removes nodes that the save does not have. Blueprints, roles and secrets on this machine stay unchanged.
     """
     from hpcforge.cli.node_selection import expanded
-    from hpcforge.cli.rehearsals import named, named_one, parted, take
+    from hpcforge.cli.rehearsals import named_one, parted, refer_to, take
     from hpcforge.lab import lab as labs
     from hpcforge.report.progress import Progress
     from hpcforge.report.text import phases_line
 
     only = None if options.nodes is None else [node for text in options.nodes for node in expanded(text)]
-    meant, rest = parted(options.words, options.lab)
+    rehearsal, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("restore"):
-        back = labs.restore(named_one(meant, "restore", name), name, progress.say, nodes=only)
+        back = labs.restore(named_one(rehearsal, "restore", name), name, progress.say, nodes=only)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(back.name), options.as_json)
     blueprint = Path(back.blueprint)
-    lab = named(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
+    lab = refer_to(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
     printing.note(f"Next: {command_line('plan', from_here(blueprint), lab=lab)}\n")
     return Exit.DONE
 
@@ -321,10 +321,10 @@ def forget(options: RehearseForgetOptions) -> int:
     from hpcforge.lab import lab as labs
     from hpcforge.report.progress import Progress
 
-    meant, rest = parted(options.words, options.lab)
+    rehearsal, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress:
-        labs.forget(named_one(meant, "forget", name), name, progress.say)
+        labs.forget(named_one(rehearsal, "forget", name), name, progress.say)
     return Exit.DONE
 
 
@@ -339,17 +339,17 @@ def down(options: RehearseDownOptions) -> int:
     from hpcforge.lab import lab as labs
     from hpcforge.report.progress import Progress
 
-    meant, rest = parted(options.words or [], options.lab)
+    rehearsal, rest = parted(options.words or [], options.lab)
     hostlist = next(iter(take(rest, 0, 1)), None)
     names = None if hostlist is None else expanded(hostlist)
-    name = named_one(meant, "down", *rest)
+    name = named_one(rehearsal, "down", *rest)
     with Progress() as progress:
         labs.down(name, names, progress.say, disks_too=options.disks)
     return Exit.DONE
 
 
 def _made_for_lab(blueprint: Path) -> bool:
-    """Return whether a blueprint alone means its rehearsal; one that cannot be read is taken for a real site's."""
+    """Return whether a blueprint alone selects its rehearsal. An unreadable one counts as a real site's."""
     from hpcforge.cluster import load
 
     try:

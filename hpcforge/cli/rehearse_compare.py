@@ -1,4 +1,4 @@
-"""`hpcforge rehearse compare`: what a rehearsal has instead of the real thing, file by file."""
+"""`hpcforge rehearse compare`: the stand-ins of a rehearsal, and the files that they change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compare(
 ) -> int:
     """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
-    running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
+    running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # only root has rehearsals
     if loaded.wants_lab:
         if nodes is not None:
             raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
@@ -40,9 +40,13 @@ def compare(
         site = stood_in(loaded, running, name, default_identity_path(), nodes)
     own = compile_site(site_roles(site), {}, site.cluster)
     roles = load_site_roles(loaded)
-    found = compared(loaded.cluster, facts, rules, roles, own, lambda some, cluster: compile_site(some, {}, cluster))
+    comparison = compared(
+        loaded.cluster, facts, rules, roles, own, lambda subset, cluster: compile_site(subset, {}, cluster)
+    )
     if as_json:
-        printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
+        printing.result(
+            json.dumps({"schema_version": 1, "up": running is not None, **asdict(comparison)}, indent=2) + "\n"
+        )
     else:
-        printing.result(compared_text(found, up=running is not None, full=full), "plan")
-    return Exit.ERROR if found.unexplained else Exit.DONE
+        printing.result(compared_text(comparison, up=running is not None, full=full), "plan")
+    return Exit.ERROR if comparison.unexplained else Exit.DONE

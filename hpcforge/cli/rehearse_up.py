@@ -70,7 +70,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
 
 
 def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
-    """Return what its nodes are to be: as --on names it, else as those that are there, else as the blueprint says."""
+    """Return the kind of the nodes: that of --on, else of the present nodes, else of the blueprint."""
     if on is not None:
         if on not in KINDS:
             raise UsageError(f"{on!r} is not a kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
@@ -105,9 +105,9 @@ def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
 
 
 def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> list[labs.LabNode]:
-    """Return these nodes, with their addresses or with those that the lab chooses; with cards and drives, if they boot.
+    """Return these nodes, with their addresses (None: the lab chooses), and cards and drives if they boot.
 
-    With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
+    With `bare` the last worker lacks Python 3, as some machines do: bootstrap installs it.
     A real site's stand-ins have one plain network.
     """
     cluster, servers = loaded.cluster, loaded.catalog.servers

@@ -1,4 +1,4 @@
-"""`hpcforge report`: documents about a cluster, made from what its nodes and its head report."""
+"""`hpcforge report`: documents about a cluster, from the answers of its nodes and its head."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def acceptance(options: AcceptanceOptions) -> int:
 
 
 def _basis(options: AcceptanceOptions, site: Site) -> AcceptanceBasis:
-    """Ask nodes and head for what the report is made from."""
+    """Ask nodes and head for the facts of the report."""
     from hpcforge import __version__
     from hpcforge.cli.node_selection import choose
     from hpcforge.host.commit import commit_of

@@ -48,7 +48,7 @@ def schema(options: SchemaOptions) -> int:
             f"only the schema of blueprints depends on a blueprint, not that of {kind}", f"hpcforge schema {kind}"
         )
     made = _made(kind, options.blueprint)
-    if kind not in ("design", "verification"):  # which hpcforge writes itself
+    if kind not in ("design", "verification"):  # hpcforge writes these itself
         made = for_editors(made, empty=kind != "role")
     printing.result(json.dumps(made, indent=2) + "\n")
     return Exit.DONE
@@ -75,7 +75,7 @@ def _made(kind: str, path: Path | None) -> _Schema:
 
 
 def _blueprint(path: Path | None) -> _Schema:
-    """By the shipped catalog, roles and smoke tests, and by what this blueprint adds to them."""
+    """Return the schema for the shipped catalog, roles and smoke tests, and for those that this blueprint adds."""
     from hpcforge import bundled
     from hpcforge.blueprint import schema as blueprint
     from hpcforge.blueprint.role_declarations import read_declared
@@ -85,5 +85,5 @@ def _blueprint(path: Path | None) -> _Schema:
 
     roles, tests = folders_of(path) if path else ([bundled.roles()], [bundled.smoke_tests()])
     own = own_models(path) if path else {}
-    names = {table: (*known, *own.get(table, ())) for table, known in load_catalog().names().items()}
+    names = {table: (*models, *own.get(table, ())) for table, models in load_catalog().names().items()}
     return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests), names)

@@ -31,14 +31,14 @@ secrets = VerbGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class SecretsOptions:
-    """The secrets that all verbs of `hpcforge secrets` are about."""
+    """The secrets that all verbs of `hpcforge secrets` use."""
 
     blueprint: Blueprint
     lab: LabName = None
     identity: Identity = None
 
-    def again(self, *words: object) -> str:
-        """Return a command on the same secrets."""
+    def command(self, *words: object) -> str:
+        """Return a command line for the same secrets."""
         return command_line(*words, lab=self.lab, identity=self.identity)
 
 
@@ -46,7 +46,7 @@ class SecretsOptions:
 class SecretsListOptions:
     """Options of `hpcforge secrets list`."""
 
-    of: SecretsOptions
+    site: SecretsOptions
     as_json: AsJson = False
 
 
@@ -54,7 +54,7 @@ class SecretsListOptions:
 class SecretsNameOptions:
     """One of the secrets."""
 
-    of: SecretsOptions
+    site: SecretsOptions
     name: Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
 
@@ -80,11 +80,11 @@ def init(options: SecretsOptions) -> int:
     from hpcforge.run.site_secrets import secrets_of
     from hpcforge.secrets.secrets import ensure_secrets
 
-    kept = secrets_of(_site(options))
-    had_key, before = kept.key.exists(), kept.read()
-    made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
-    printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: complete\n")
-    _note_new_key(kept, had_key)
+    store = secrets_of(_site(options))
+    had_key, before = store.key.exists(), store.read()
+    made = [name for name in ensure_secrets(store.file, store.key, store.wanted) if name not in before]
+    printing.note(f"{store.file}: made {', '.join(made)}\n" if made else f"{store.file}: complete\n")
+    _note_new_key(store, had_key)
     return Exit.DONE
 
 
@@ -93,8 +93,8 @@ def list_(options: SecretsListOptions) -> int:
     """Show names, sizes, fingerprints, the roles that need them, and what is missing. Never shows a value."""
     from hpcforge.run.site_secrets import fingerprint, origin, purpose, secrets_of
 
-    kept = secrets_of(_site(options.of))
-    values, kinds, used_by = kept.read(), kept.kinds, kept.wanted_by()
+    store = secrets_of(_site(options.site))
+    values, kinds, used_by = store.read(), store.kinds, store.wanted_by()
     entries = [
         {
             "name": name,
@@ -106,7 +106,7 @@ def list_(options: SecretsListOptions) -> int:
         }
         for name, value in values.items()
     ]
-    missing = {name: kind for name, kind in kept.wanted.items() if name not in values}
+    missing = {name: kind for name, kind in store.wanted.items() if name not in values}
     if options.as_json:
         document = {"schema_version": 1, "secrets": entries, "missing": list(missing)}
         printing.result(json.dumps(document, indent=2) + "\n")
@@ -115,11 +115,11 @@ def list_(options: SecretsListOptions) -> int:
     printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))
     unmade = [name for name, kind in missing.items() if kind.make]
     if unmade:
-        again = options.of.again("secrets", "init", options.of.blueprint)
-        printing.note(f"not made yet: {', '.join(unmade)}\nNext: {again}\n")
+        command = options.site.command("secrets", "init", options.site.blueprint)
+        printing.note(f"not made yet: {', '.join(unmade)}\nNext: {command}\n")
     for name in (name for name in missing if name not in unmade):
-        again = options.of.again("secrets", "set", options.of.blueprint, name)
-        printing.note(f"not set yet: {name}, which {', '.join(used_by[name])} wants\nNext: {again}\n")
+        command = options.site.command("secrets", "set", options.site.blueprint, name)
+        printing.note(f"not set yet: {name}, which {', '.join(used_by[name])} wants\nNext: {command}\n")
     return Exit.DONE
 
 
@@ -128,7 +128,7 @@ def show(options: SecretsShowOptions) -> int:
     """Print a value: text unchanged, other data as base64."""
     from hpcforge.secrets.secrets import read_secrets
 
-    site, name = _site(options.of), options.name
+    site, name = _site(options.site), options.name
     file = site.loaded.secrets_path
     values = read_secrets(file, site.identity)
     if name not in values:
@@ -146,22 +146,22 @@ def set_(options: SecretsSetOptions) -> int:
     from hpcforge.run.site_secrets import fingerprint, secrets_of
     from hpcforge.secrets.secrets import set_secret
 
-    kept, name = secrets_of(_site(options.of)), options.name
-    had_key = kept.key.exists()
-    value = _typed(name, binary=name in kept.kinds and kept.kinds[name].binary)
-    read_passwords({name: value}, kept.loaded.cluster.nodes)  # raises what is wrong with those of controllers
-    changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
+    store, name = secrets_of(_site(options.site)), options.name
+    had_key = store.key.exists()
+    value = _typed(name, binary=name in store.kinds and store.kinds[name].binary)
+    read_passwords({name: value}, store.loaded.cluster.nodes)  # raises for invalid passwords of controllers
+    changed = set_secret(store.file, store.key, store.kinds, name, value)
     if options.as_json:
-        print_ = fingerprint(kept.kinds, kept.read(), name, value)
+        print_ = fingerprint(store.kinds, store.read(), name, value)
         document = {"schema_version": 1, "name": name, "changed": changed, "fingerprint": print_}
         printing.result(json.dumps(document, indent=2) + "\n")
     else:
-        printing.note(f"{kept.file}: {name} {'is set' if changed else 'is unchanged'}\n")
-    _note_new_key(kept, had_key)
+        printing.note(f"{store.file}: {name} {'is set' if changed else 'is unchanged'}\n")
+    _note_new_key(store, had_key)
     if changed:
-        verb = ("plan",) if kept.kinds[name].on_nodes else ("power", "status")
-        again = options.of.again(*verb, options.of.blueprint)
-        printing.note(f"{kept.kinds[name].rotated}\nNext: {again}\n")
+        verb = ("plan",) if store.kinds[name].on_nodes else ("power", "status")
+        command = options.site.command(*verb, options.site.blueprint)
+        printing.note(f"{store.kinds[name].rotated}\nNext: {command}\n")
     return Exit.DONE
 
 
@@ -171,18 +171,18 @@ def rotate(options: SecretsNameOptions) -> int:
     from hpcforge.run.site_secrets import fingerprint, secrets_of
     from hpcforge.secrets.secrets import rotate_secret
 
-    kept, name = secrets_of(_site(options.of)), options.name
-    before, kinds = kept.read(), kept.kinds
-    after = rotate_secret(kept.file, kept.key, kinds, name)
+    store, name = secrets_of(_site(options.site)), options.name
+    before, kinds = store.read(), store.kinds
+    after = rotate_secret(store.file, store.key, kinds, name)
     old = fingerprint(kinds, before, name, before[name]) if name in before else "none"
-    printing.note(f"{kept.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
+    printing.note(f"{store.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
     if kinds[name].on_nodes:
-        printing.note(f"Next: {options.of.again('apply', options.of.blueprint)}\n")
+        printing.note(f"Next: {options.site.command('apply', options.site.blueprint)}\n")
     return Exit.DONE
 
 
 def _site(options: SecretsOptions) -> Site:
-    """Return the blueprint's site; with --lab that rehearsal, which has secrets of its own where the site is real."""
+    """Return the blueprint's site; with --lab its rehearsal: that of a real site has its own secrets."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster import load
     from hpcforge.run.site import Site
@@ -194,13 +194,13 @@ def _site(options: SecretsOptions) -> Site:
     return Site(loaded, loaded.cluster, options.identity or default_identity_path(), None)
 
 
-def _note_new_key(kept: SiteSecrets, had_key: bool) -> None:
-    if not had_key and kept.key.exists():
-        printing.note(f"{kept.key}: made; keep a copy in a safe place: without it {kept.file} cannot be opened\n")
+def _note_new_key(store: SiteSecrets, had_key: bool) -> None:
+    if not had_key and store.key.exists():
+        printing.note(f"{store.key}: made; keep a copy in a safe place: without it {store.file} cannot be opened\n")
 
 
 def _typed(name: str, *, binary: bool) -> bytes:
-    """Return what is typed twice, unseen; without a terminal standard input, less a line break at a text's end."""
+    """Return the value, typed twice without echo; or standard input, for text without its last line break."""
     from hpcforge.secrets.secrets import LARGEST
 
     if not sys.stdin.isatty():

@@ -52,8 +52,8 @@ def show(options: ShowOptions) -> int:
     elif options.full:
         printing.result(_yaml(_plain(cluster)))
     else:
-        again = f"{command_line('show', options.blueprint, inventory=options.inventory)} --full"
-        printing.result(show_text(cluster, again, printing.columns()))
+        command = f"{command_line('show', options.blueprint, inventory=options.inventory)} --full"
+        printing.result(show_text(cluster, command, printing.columns()))
     return Exit.DONE
 
 

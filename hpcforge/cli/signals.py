@@ -1,6 +1,6 @@
-"""Being told to end: by Ctrl-C, by SIGTERM, or by a terminal that is gone (SIGHUP); all three are taken alike.
+"""Signals that end a command: Ctrl-C (SIGINT), SIGTERM, and a closed terminal (SIGHUP). All three have the same effect.
 
-Where SIGHUP is ignored, as under nohup, it stays so.
+An ignored SIGHUP, as under nohup, stays ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Handler = Callable[[int, FrameType | None], None]
 
 
 def at_once() -> None:
-    """From now on each of them ends the work under way as Ctrl-C does, by KeyboardInterrupt."""
+    """Raise KeyboardInterrupt for each of these signals, as for Ctrl-C."""
     terminals = _terminals()
 
     def take(number: int, _frame: FrameType | None) -> None:
@@ -27,39 +27,39 @@ def at_once() -> None:
 
 
 @contextmanager
-def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[], bool]]:
-    """Set the given flag at the first signal and print what happens `then`; the next one ends the process at once."""
-    told: list[int] = []
+def in_good_order(say: Callable[[str], None], message: str) -> Iterator[Callable[[], bool]]:
+    """Yield a flag that the first signal sets; it also prints `message`. The next one raises KeyboardInterrupt."""
+    received: list[int] = []
 
     def take(number: int, _frame: FrameType | None) -> None:
         _leave_terminal(number, terminals)
-        if told:
+        if received:
             raise KeyboardInterrupt
-        told.append(number)
-        say(f"{_SIGNALS[signal.Signals(number)]}: {then}")
+        received.append(number)
+        say(f"{_SIGNALS[signal.Signals(number)]}: {message}")
 
     terminals = _terminals()
     before = _handle(take)
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _handle(handler: _Handler) -> dict[signal.Signals, signal.Handlers | _Handler]:
-    """Set it for all, but for a SIGHUP that is ignored; those that were there before."""
-    kept = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
-    return {number: signal.signal(number, handler) for number in _SIGNALS if number not in kept}  # type: ignore[misc]
+    """Set the handler of all signals except an ignored SIGHUP. Returns the previous handlers."""
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    return {number: signal.signal(number, handler) for number in _SIGNALS if number not in ignored}  # type: ignore[misc]
 
 
 def _terminals() -> tuple[int, ...]:
-    """Our standard streams that are a terminal: of one that is gone that cannot be told any more."""
+    """Return the standard streams that are a terminal. A closed terminal cannot be detected later."""
     return tuple(number for number in (0, 1, 2) if os.isatty(number))
 
 
 def _leave_terminal(number: int, terminals: tuple[int, ...]) -> None:
-    """Have nothing written to a terminal that is gone: that would fail."""
+    """Replace the streams of a closed terminal by /dev/null: a write would fail."""
     if number == signal.SIGHUP:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in terminals:

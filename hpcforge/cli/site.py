@@ -1,4 +1,4 @@
-"""The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up.
+"""The site of a verb: from its blueprint and inventory, or from the running rehearsal.
 
 A lab's blueprint selects its rehearsal. Any other blueprint selects the real site, and with `--lab` its rehearsal:
 then the site has only the names of the real machines.
@@ -17,7 +17,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
 from hpcforge.blueprint.sections.nodes import LabSection
-from hpcforge.cli.rehearsals import named, not_up
+from hpcforge.cli.rehearsals import not_up, refer_to
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.command_hint import command_line
@@ -46,10 +46,10 @@ def open_site(
     needs_lab: bool = True,
     judged: bool = False,
 ) -> Site:
-    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`
+    """Read and resolve a blueprint. A lab's blueprint gets the inventory of its lab, which must be up if `needs_lab`
     or if `lab` names it.
 
-    `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
+    `judged`: refuse a design that breaks a rule of racks, power or fabrics, as all verbs that change nodes do.
     """
     loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
     if judged:
@@ -71,7 +71,7 @@ def open_site(
         boots = kind_of(running).BOOTS
         away = out_of_reach(package_origins(loaded, loaded.cluster), running.sources)
     if lab is not None:
-        start = named(loaded.blueprint_path, lab).up()
+        start = refer_to(loaded.blueprint_path, lab).up()
     elif inventory is None:
         _say_which(blueprint)
     return Site(loaded, loaded.cluster, identity, lab, start, boots=boots, away=away)
@@ -79,34 +79,34 @@ def open_site(
 
 @cache
 def _say_which(blueprint: Path) -> None:
-    """Print once that nodes are the site's own, where it has a rehearsal, too."""
+    """Print once that the nodes are the site's own, if it also has a rehearsal."""
     name = default_lab_name(blueprint)
     if os.geteuid() == 0 and lab_directory(name).is_dir():
         printing.note(f"these are the site's own nodes; for those of their rehearsal: --lab {name}\n")
 
 
 def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
-    """End with what this rehearsal does not show; of a blueprint of a lab that is roles without their packages."""
+    """Print what this rehearsal does not show; for a lab's blueprint: the roles without their packages."""
     if site.lab is not None and not site.stand_ins:
-        printing.note("".join(f"not rehearsed: role {role}: {why}\n" for role, why in site.away.items()))
+        printing.note("".join(f"not rehearsed: role {role}: {reason}\n" for role, reason in site.away.items()))
     elif site.lab is not None:
-        lab = named(site.loaded.blueprint_path, site.lab).lab
-        again = command_line("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
-        printing.note(not_rehearsed(site.stand_ins, again))
+        lab = refer_to(site.loaded.blueprint_path, site.lab).lab
+        command = command_line("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
+        printing.note(not_rehearsed(site.stand_ins, command))
 
 
 def lab_kind(loaded: Loaded) -> LabKind:
     """Return the kind of its rehearsal's nodes."""
-    wanted = loaded.blueprint.inventory
-    return wanted.lab if isinstance(wanted, LabSection) else DEFAULT
+    inventory = loaded.blueprint.inventory
+    return inventory.lab if isinstance(inventory, LabSection) else DEFAULT
 
 
 def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:
-    """Return the rehearsal of a real site: on the present lab, else on one that would be made of `nodes`."""
+    """Return the rehearsal of a real site: on the present lab, else on a planned lab of `nodes`."""
     facts = lab_facts(loaded, lab, nodes)
     cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
-    found = package_origins(loaded, cluster)
-    away = out_of_reach(found, facts.sources)
+    role_origins = package_origins(loaded, cluster)
+    away = out_of_reach(role_origins, facts.sources)
     roles = left_out(cluster, load_site_roles(loaded), boots=facts.boots, away=away)
     machines = {
         name: InventoryNode.model_construct(address=machine.address, host_keys=machine.host_keys)
@@ -120,38 +120,38 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
         inventory_path=folder / "inventory.yaml",
         secrets_path=folder / "secrets.age",
     )
-    start = named(loaded.blueprint_path, name).up()
-    stand_ins = (*stand_ins, *filter(None, (passed(found, facts.sources), roles)))
+    start = refer_to(loaded.blueprint_path, name).up()
+    stand_ins = (*stand_ins, *filter(None, (passed(role_origins, facts.sources), roles)))
     return Site(of_lab, cluster, identity, name, start, stand_ins=stand_ins, boots=facts.boots, away=away)
 
 
 def package_origins(loaded: Loaded, cluster: Cluster) -> Origins:
-    """Where packages of its roles come from, beside the distribution's own archive, by role. Raises `RoleError`."""
-    return origins(load_site_roles(loaded), cluster, lambda roles, there: compile_site(roles, {}, there))
+    """Return the package sources of its roles, except the distribution's archive, by role. Raises `RoleError`."""
+    return origins(load_site_roles(loaded), cluster, lambda roles, target: compile_site(roles, {}, target))
 
 
 def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:
-    """Where a site's own machines are: no lab may be there."""
+    """Return the networks of a site's own machines: no lab may use them."""
     cidrs = [network.cidr for network in (cluster.network, *cluster.networks)]
     addresses = [address for node in cluster.nodes for address in (node.address, *node.addresses.values())]
     return tuple(map(IPv4Network, dict.fromkeys((*cidrs, *addresses))))
 
 
 def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) -> LabFacts:
-    """Return the facts of a lab of this site's nodes; without a lab, those of one of `nodes` if it were up.
+    """Return the facts of a lab of this site's nodes; without a lab, those of a planned lab of `nodes`.
 
-    Raise UsageError where the lab is not one to rehearse the site in.
+    Raises UsageError if the lab cannot rehearse the site.
     """
     cluster = loaded.cluster
     if lab is None:
         names = chosen(cluster, nodes)
         return planned_facts(names, login_user(cluster), subnet_for(len(names)))
     facts = facts_of(lab)
-    up = command_line("rehearse", "up", loaded.blueprint_path, lab=named(loaded.blueprint_path, lab.name).lab)
+    up = command_line("rehearse", "up", loaded.blueprint_path, lab=refer_to(loaded.blueprint_path, lab.name).lab)
     if any(network.overlaps(lab.network_address) for network in real_networks(cluster)):
         raise UsageError(
             f"the rehearsal {lab.name!r} uses {lab.cidr}, and this blueprint has machines in that subnet",
-            f"remove it and start it again: {named(loaded.blueprint_path, lab.name).typed('down')}",
+            f"remove it and start it again: {refer_to(loaded.blueprint_path, lab.name).typed('down')}",
         )
     facts = replace(
         facts, machines={name: machine for name, machine in facts.machines.items() if name in cluster.by_name}

@@ -89,7 +89,7 @@ def _print(options: StatusOptions, site: Site, state: Status) -> None:
 
 
 def _looking(site: Site, last: int, apply: str, *, probes: bool) -> Callable[[Engine, Callable[[str], None]], Status]:
-    """Return what asks nodes and head. `apply` is the command that a note about certificates names."""
+    """Return the function that asks nodes and head. `apply` is the command in a note about certificates."""
     from hpcforge.report.status import certificates_note
     from hpcforge.run.site import compile_site, site_roles
     from hpcforge.run.status import status as look_at

@@ -1,4 +1,4 @@
-"""`hpcforge trust`: a person confirms a node that has left the blueprint, and that only the head still knows.
+"""`hpcforge trust`: a person confirms a node that left the blueprint and that only the head still lists.
 
 `--trust-new`: show host keys without a record, write them to the inventory, and require them from then on. Only this
 option trusts a key because a machine presents it. It never replaces a recorded key: `hpcforge nodes replace` does.
@@ -59,23 +59,23 @@ def trust(options: TrustOptions) -> int:
             )
         typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, machine)
-    again = command_line("apply", options.blueprint, inventory=options.inventory, lab=options.lab)
-    printing.note(f"Next: {again}\n")
+    command = command_line("apply", options.blueprint, inventory=options.inventory, lab=options.lab)
+    printing.note(f"Next: {command}\n")
     return Exit.DONE
 
 
 def trust_new(site: Site) -> Site:
-    """Record the host key that each node without one shows now; the site as it is with them.
+    """Record the host key that each node without one presents. Returns the site with these keys.
 
-    Nodes that show none are named and stay as they were: hpcforge does not connect to them.
+    Prints the nodes that present none; they stay as they were, and hpcforge does not connect to them.
     """
     from hpcforge.run.trust import new_keys, record
 
     if site.stand_ins:
-        return site  # a lab's nodes have keys that it made; nothing of it goes into the site's files
+        return site  # the lab made the keys of its nodes; the site's files get none of them
     shown = new_keys(site)
-    for nodes, _, why in by_reason(shown.refused):
-        printing.note(f"{nodes}: no host key to accept: {one_line(why)}\n")
+    for nodes, _, reason in by_reason(shown.refused):
+        printing.note(f"{nodes}: no host key to accept: {one_line(reason)}\n")
     if not shown.keys and shown.jump_host is None:
         return site
     printing.note(_table(site, shown))

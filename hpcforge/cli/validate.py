@@ -62,20 +62,20 @@ def _print(options: ValidateOptions, loaded: Loaded, diagnostics: Sequence[Diagn
     every = (*diagnostics, *loaded.not_checked)
     printing.note(render_all(every if options.every else diagnostics), "diagnostics")
     if not (options.every or _wrong(diagnostics)) and loaded.not_checked:
-        apart = "\n" * bool(diagnostics)
-        printing.note(f"{apart}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
+        separator = "\n" * bool(diagnostics)
+        printing.note(f"{separator}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
     counts = counted(every)
     if _wrong(diagnostics):
         printing.note(f"\n{counts}\n")
         return
-    again = command_line("plan", options.blueprint, inventory=options.inventory)
+    command = command_line("plan", options.blueprint, inventory=options.inventory)
     more = f", {counts}" if counts else ""
     printing.note("\n" * bool(diagnostics))
-    printing.note(f"{options.blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
+    printing.note(f"{options.blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {command}\n")
 
 
 def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """Return what a clock shows, and what roles and secrets do."""
+    """Check reservations against the clock, and roles and secrets."""
     from hpcforge.cluster import check_table
 
     past = check_table.run(check_table.TIME, loaded.blueprint.slurm.reservations, _earliest_now())
@@ -83,14 +83,14 @@ def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
 
 def _earliest_now() -> str:
-    """Return the time of now as the westernmost clock shows it: what is over there is over on each."""
+    """Return the present time in the westernmost zone: a time in the past there is in the past everywhere."""
     return (datetime.now(UTC) - timedelta(hours=12)).strftime("%Y-%m-%dT%H:%M")
 
 
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Check variables without effect, a site's own roles, and secrets that the site has to provide.
 
-    Roles are rendered only if that may find something: it takes a while.
+    Renders roles only if that may report something, since it takes a while.
     """
     provided, rendered = _needs_of_roles(loaded)
     if not rendered and not loaded.blueprint.roles.said():
@@ -146,7 +146,7 @@ def _needs_of_roles(loaded: Loaded) -> tuple[bool, bool]:
 
 
 def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
-    """Tell whether a role might not fit: it names what others contribute, or a package that a release lacks.
+    """Return whether a role might not fit: it names contributions of others, or a package that a release lacks.
 
     Container runtimes that a release lacks have an error of their own.
     """

@@ -1,13 +1,13 @@
-"""How a verb is declared: a function of one argument, the dataclass of its options.
+"""The declaration of a verb: a function of one argument, the dataclass of its options.
 
     @verb(epilog="Example: hpcforge pin site.yaml")
     def pin(options: PinOptions) -> int:
         '''What `--help` prints below the sentence of the table of verbs.'''
 
-Fields are written as typer has parameters, in the order of `--help`. A field whose type is a dataclass stands for its
-fields: that is how verbs share options. typer gets a function with all of them as parameters.
+Fields have the form of typer's parameters, in the order of `--help`. A field with a dataclass as its type stands for
+the fields of that dataclass: verbs share options this way. typer gets a function with all of them as parameters.
 
-`--help` of a verb and a TAB import its module. So what works is imported in the function that works.
+`--help` of a verb and a TAB import its module. So the function imports the modules that do the work.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Options = TypeVar("Options")
 
 
 class DeclaredVerb(Generic[Options]):
-    """A function that runs with its options, and what `--help` prints below them."""
+    """A function that runs with its options, and the epilog of its `--help`."""
 
     def __init__(self, work: Callable[[Options], int], epilog: str) -> None:
         self._work, self._epilog = work, epilog
 
     def __call__(self, options: Options) -> int:
-        """Run it. Returns the exit status."""
+        """Run the verb. Returns the exit status."""
         return self._work(options)
 
     def add_to(self, app: typer.Typer, name: str = "", panel: str | None = None, summary: str = "") -> None:
-        """Add it as a command; without `summary` its docstring has the whole help."""
+        """Add the verb as a command; without `summary` its docstring has the whole help."""
         name = name or self._work.__name__.rstrip("_").replace("_", "-")  # of `list_` and `boot_once`
         text = "\n\n".join(filter(None, (summary, inspect.getdoc(self._work))))
         command = app.command(name, cls=BlueprintFirst, help=text, epilog=self._epilog, rich_help_panel=panel)
@@ -76,15 +76,15 @@ class VerbGroup:
         return declared
 
     def add_to(self, app: typer.Typer, name: str, panel: str, summary: str) -> None:
-        """Add it with its verbs."""
+        """Add the group with its verbs."""
         group = typer.Typer(help="\n\n".join(filter(None, (summary, self._about))))
-        for each in self._verbs:
-            each.add_to(group)
+        for declared_verb in self._verbs:
+            declared_verb.add_to(group)
         app.add_typer(group, name=name, no_args_is_help=True, rich_help_panel=panel)
 
 
 def verb(epilog: str) -> Callable[[Callable[[Options], int]], DeclaredVerb[Options]]:
-    """Declare the verb of a module. The docstring is what its help says beyond the sentence of the table."""
+    """Declare the verb of a module. The docstring is its help, after the sentence of the table."""
     return lambda work: DeclaredVerb(work, epilog)
 
 
@@ -115,18 +115,18 @@ class BlueprintFirst(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Insert the environment's blueprint before the arguments if they do not begin with a blueprint."""
         blueprint = os.environ.get(completion.IN_ENVIRONMENT)
-        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]
         if not blueprint or not arguments or arguments[0].envvar != completion.IN_ENVIRONMENT:
             return super().parse_args(ctx, args)
         words, _, _ = self.make_parser(ctx).parse_args(list(args))
-        first, *others = [words.get(each.name or "") for each in arguments]
-        lacking = any(each.required and not word for each, word in zip(arguments[1:], others, strict=True))
+        first, *others = [words.get(parameter.name or "") for parameter in arguments]
+        lacking = any(parameter.required and not word for parameter, word in zip(arguments[1:], others, strict=True))
         if first is None:
             return super().parse_args(ctx, [blueprint, *args] if others else args)
         if _is_blueprint(str(first), lacking=lacking):
             return super().parse_args(ctx, args)
         if not others:
-            nodes = f" Nodes: -n {first}" if any("-n" in each.opts for each in self.params) else ""
+            nodes = f" Nodes: -n {first}" if any("-n" in parameter.opts for parameter in self.params) else ""
             ctx.fail(f"{first} is not a blueprint, and {completion.IN_ENVIRONMENT} names {blueprint}.{nodes}")
         return super().parse_args(ctx, [blueprint, *args])
 

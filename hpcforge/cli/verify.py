@@ -174,36 +174,38 @@ def _test(options: VerifyOptions) -> int:
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
                 weigh, plans = expected.weigh, site.fabric_plans
-                done = verify_now(engine, cluster, usable, request, progress, stop, weigh, plans)
+                verification = verify_now(engine, cluster, usable, request, progress, stop, weigh, plans)
         except StoppedError:
             for path in options.outputs:
                 printing.note(f"interrupted: {path} is not written\n")
             return Exit.INTERRUPTED
-        problem = keep(engine, cluster, usable, done, expected, options.save_as)
-    report = verification_report(site, usable, request, done, expected)
-    code = _finish(options, usable, done, report, problem)
+        problem = keep(engine, cluster, usable, verification, expected, options.save_as)
+    report = verification_report(site, usable, request, verification, expected)
+    code = _finish(options, usable, verification, report, problem)
     printing.note(phases_line(progress.human.phases, progress.human.elapsed_s))
     say_not_rehearsed(site, inventory)
     progress.ended(code)
     return code
 
 
-def _finish(options: VerifyOptions, usable: Usable, done: Verification, report: Report, problem: str | None) -> Exit:
-    """Print the results. Returns the exit status. `problem`: why the head could not keep them."""
+def _finish(
+    options: VerifyOptions, usable: Usable, verification: Verification, report: Report, problem: str | None
+) -> Exit:
+    """Print the results. Returns the exit status. `problem`: the reason why the head could not keep them."""
     from hpcforge.report.apply_text import baseline_lines
 
     if problem:
         printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
-    _print(options, report, done, usable.down)
+    _print(options, report, verification, usable.down)
     for line in baseline_lines(report, None if problem else options.baseline):
         printing.note(f"{line}\n")
     down = [worker for worker in usable.down if worker.node in report.missing]
     failed = [Exit.ERROR] * bool(problem and options.save_as)
-    return worst([Exit(exit_status(done, report.missing, down)), *failed])
+    return worst([Exit(exit_status(verification, report.missing, down)), *failed])
 
 
 def _expected(options: VerifyOptions, site: Site, engine: Engines, usable: Usable) -> Expectations:
-    """Return what numbers are compared with."""
+    """Return the expectations to which numbers are compared."""
     from hpcforge.report.site_verification import gpu_models
     from hpcforge.run.expectations import Expectations
     from hpcforge.run.verify import expectations
@@ -214,22 +216,22 @@ def _expected(options: VerifyOptions, site: Site, engine: Engines, usable: Usabl
     return expectations(engine, site.cluster, usable, expected)
 
 
-def exit_status(done: Verification, out: Mapping[str, str], down: Sequence[DownWorker] = ()) -> int:
-    """Return the exit status; `out` are the nodes that were meant and left out, `down` those that take no job."""
+def exit_status(verification: Verification, out: Mapping[str, str], down: Sequence[DownWorker] = ()) -> int:
+    """Return the exit status. `out`: selected nodes that were left out. `down`: workers that take no job."""
     from hpcforge.run.result import UNREACHABLE
 
-    verdicts = [result.verdict for result in done.tests.reached]
-    unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
+    verdicts = [result.verdict for result in verification.tests.reached]
+    unreachable = [node for node, reason in out.items() if reason.startswith(UNREACHABLE)]
     failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
-    refused = done.tests.fell_out or done.drained or done.not_drained or down
+    refused = verification.tests.fell_out or verification.drained or verification.not_drained or down
     codes = [Exit.BELOW] * (failed or bool(refused))
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     if not verdicts:
-        codes += [Exit.PENDING if done.busy or done.tests.waiting else Exit.BELOW]  # nothing was tested
+        codes += [Exit.PENDING if verification.busy or verification.tests.waiting else Exit.BELOW]  # nothing was tested
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 
 
-def _print(options: VerifyOptions, report: Report, done: Verification, down: Sequence[DownWorker]) -> None:
+def _print(options: VerifyOptions, report: Report, verification: Verification, down: Sequence[DownWorker]) -> None:
     """Write the files, and print the verdicts."""
     from hpcforge.atomic import write_atomically
     from hpcforge.report.apply_text import verdicts_text
@@ -248,13 +250,15 @@ def _print(options: VerifyOptions, report: Report, done: Verification, down: Seq
         return
     cluster = options.cluster
     selected = {"test": options.test, "limit": options.limit}
-    again = command_line("verify", cluster.blueprint, inventory=cluster.inventory, lab=cluster.lab, **selected)
-    text = verdicts_text(replace(done.tests, recorded=Recorded()), again, (), time.time())
+    command = command_line("verify", cluster.blueprint, inventory=cluster.inventory, lab=cluster.lab, **selected)
+    text = verdicts_text(replace(verification.tests, recorded=Recorded()), command, (), time.time())
     text += "".join(f"{one_line(f'left out: {worker.sentence}')}\n" for worker in down)
-    text += "".join(f"{one_line(f'{node} left out: {why}')}\n" for node, why in done.busy.items())
-    text += "".join(f"{one_line(f'{node} drained: {why}')}\n" for node, why in done.drained.items())
-    text += "".join(f"{one_line(f'{node} not drained: {why}')}\n" for node, why in done.not_drained.items())
-    text += "".join(f"{node} passed, and is in service again\n" for node in done.resumed)
+    text += "".join(f"{one_line(f'{node} left out: {reason}')}\n" for node, reason in verification.busy.items())
+    text += "".join(f"{one_line(f'{node} drained: {reason}')}\n" for node, reason in verification.drained.items())
+    text += "".join(
+        f"{one_line(f'{node} not drained: {reason}')}\n" for node, reason in verification.not_drained.items()
+    )
+    text += "".join(f"{node} passed, and is in service again\n" for node in verification.resumed)
     printing.result(text, "states")
 
 
@@ -268,16 +272,16 @@ def _baseline(usable: Usable, option: tuple[str, str] | None) -> Baseline | None
         )
     if option is None or option[0] != "compare":
         return None
-    found = usable.kept.baseline(option[1])
-    if found is None:
-        names = ", ".join(each.name for each in usable.kept.baselines)
+    baseline = usable.kept.baseline(option[1])
+    if baseline is None:
+        names = ", ".join(stored.name for stored in usable.kept.baselines)
         hint = f"baselines: {names}" if names else f"save one: --baseline save {option[1]}"
         raise UsageError(f"the head has no baseline {option[1]!r}", hint)
-    return found
+    return baseline
 
 
 def _check_outputs(outputs: Sequence[Path], baseline: tuple[str, str] | None) -> None:
-    """Raise `UsageError` for a file that cannot be written, and for a name that is none, before anything is tested."""
+    """Raise `UsageError` before the tests for a file that cannot be written and for an invalid name."""
     for path in outputs:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path} cannot be written: {path.absolute().parent} is not a folder", "make the folder")
@@ -288,7 +292,7 @@ def _check_outputs(outputs: Sequence[Path], baseline: tuple[str, str] | None) ->
 
 
 def _gated(cluster: Cluster, gate: str | None, limit: list[str] | None) -> str | None:
-    """Return the node of --gate. Raises UsageError for what is no worker."""
+    """Return the node of --gate. Raises UsageError if it is not a worker."""
     from hpcforge.blueprint.hostlist import fold
 
     if gate is None:
@@ -315,7 +319,7 @@ def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> 
 
 
 def _cabling(options: VerifyOptions) -> int:
-    """Compare real cables with the design. Unchecked cables are counted, and are not an error."""
+    """Compare real cables with the design. Counts unchecked cables, which are not an error."""
     from hpcforge.report.cabling_text import cabling_json, cabling_text
     from hpcforge.verify.cabling import CablingError, compare_with
 
@@ -336,7 +340,7 @@ def _cabling(options: VerifyOptions) -> int:
 
 
 def _neighbours(options: VerifyOptions) -> tuple[Loaded, Heard, dict[str, str], frozenset[str]]:
-    """Read or ask for the neighbours of nodes; also which are silent, and which of these unreachable."""
+    """Read or ask for the neighbours of nodes. Also returns the silent nodes, and the unreachable ones among them."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster import load
     from hpcforge.report.progress import Progress

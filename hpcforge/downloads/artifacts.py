@@ -1,4 +1,4 @@
-"""Pinned artifacts and wheels, fetched once by the operator host and kept for all clusters."""
+"""Pinned artifacts and wheels: the operator host fetches each once, and keeps it for all clusters."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from hpcforge.locks import file_lock
 from hpcforge.plan.desired import Artifact
 from hpcforge.tally import Tallies, silent
 
-# What the operator host fetched for nodes, kept under its SHA-256: what lies there is whole, and was hashed.
+# The operator host keeps files for nodes under their SHA-256: each is complete, and was hashed.
 
 
 class FetchError(ExpectedError):
-    """Artifacts that nodes need could not be had; `hint` says what to do."""
+    """Artifacts that nodes need could not be fetched; `hint` says what to do."""
 
 
 def is_there(artifact: Artifact, folder: Path) -> bool:
-    """Whether a folder has it complete; hashes it again, since files can change."""
+    """Return whether a folder has the complete artifact; hashes it again, since files can change."""
     return sha256_of(folder / artifact.sha256) == artifact.sha256
 
 
 def accept(artifact: Artifact, arrived: Path, folder: Path) -> None:
-    """Put what arrived on the same file system under its SHA-256. Raises `FetchError` if it is not what is pinned."""
-    found = sha256_of(arrived)
-    if found == artifact.sha256:
+    """Move a fetched file to its SHA-256 on the same file system. Raises `FetchError` if it is not the pinned one."""
+    digest = sha256_of(arrived)
+    if digest == artifact.sha256:
         arrived.replace(folder / artifact.sha256)
         return
     arrived.unlink(missing_ok=True)
-    said = "it has another name" if found is None else f"its SHA-256 is {found}, but {artifact.sha256} is pinned"
+    problem = "it has another name" if digest is None else f"its SHA-256 is {digest}, but {artifact.sha256} is pinned"
     raise FetchError(
-        f"{artifact.name} differs from the pinned file: {said}",
+        f"{artifact.name} differs from the pinned file: {problem}",
         f"check what {'the index of pip' if artifact.source == 'pip' else artifact.source} serves",
     )
 
 
 def sha256_of(path: Path) -> str | None:
-    """SHA-256 of a file, None where there is none."""
+    """Return the SHA-256 of a file, None if it does not exist."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -59,12 +59,12 @@ def sha256_of(path: Path) -> str | None:
 
 # Artifacts that are wheels, by pip.
 #
-# pip does the fetching, with the operator's own configuration (index, proxy, find-links), by exact version and
-# SHA-256, and for the nodes' Python and platform rather than the operator's. Only the operator's constraints are left
-# out: they cap what this host installs, and pip refuses a pin above the cap.
+# pip fetches them, with the operator's own configuration (index, proxy, find-links), by exact version and SHA-256, for
+# the Python and platform of the nodes, not of the operator host. Only the operator's constraints are ignored: they
+# limit versions on this host, and pip refuses a pin above the limit.
 
 
-# Builds for CPUs are called 2.13.0+cpu and are on no general index.
+# Builds for CPUs have versions such as 2.13.0+cpu, which no general index has.
 _VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"
 _ERROR_LINES = 6
 _LIMIT_S = 6 * 3600.0
@@ -85,9 +85,9 @@ def fetch_wheels(wheels: Sequence[Artifact], folder: Path, progress: Callable[[s
     """Bring wheels into `folder`, under their SHA-256.
 
     Raises:
-        FetchError: pip could not get one, or what it got is not what is pinned.
+        FetchError: pip could not get a wheel, or got another file than the pinned one.
     """
-    # Inside, so that moving to the final name is a rename.
+    # Inside `folder`, so that the move to the final name is a rename.
     with tempfile.TemporaryDirectory(prefix=".arriving-", dir=folder) as arriving:
         _download(wheels, Path(arriving), progress)
         for wheel in wheels:
@@ -105,19 +105,19 @@ def _download(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str]
     requirements.write_text(
         "".join(f"{name.distribution}=={name.version} --hash=sha256:{wheel.sha256}\n" for name, wheel in pins)
     )
-    # -P: a pip.py that lies where the operator happens to be is not pip
+    # -P: do not import a pip.py of the working directory
     command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--no-input"]
     command += ["download", "--quiet", "--progress-bar", "off", "--no-deps", "--only-binary", ":all:"]
     command += ["--require-hashes", *_for_nodes(names), "-r", str(requirements), "-d", str(folder / "wheels")]
     first = _run_pip(command, folder, progress)
     if first is None:
         return
-    if first.endswith("No module named pip"):  # an environment of uv's
+    if first.endswith("No module named pip"):  # as in an environment of uv
         raise FetchError(f"{sys.executable} has no pip to fetch wheels with", f"{sys.executable} -m ensurepip")
-    again = "DO NOT MATCH THE HASHES" not in first  # what is wrong does not get right by asking again
-    if again:
+    retry = "DO NOT MATCH THE HASHES" not in first  # another try would not fix a wrong file
+    if retry:
         progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
-    if not again or _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
+    if not retry or _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
         raise FetchError(
             f"pip could not fetch {', '.join(_file(wheel) for wheel in wheels)}:\n{first}",
             "let pip reach an index that has them (pip config set global.index-url ...), or put the folder that holds "
@@ -126,9 +126,9 @@ def _download(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str]
 
 
 def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], None]) -> str | None:
-    """Run pip to its end; None when it succeeded, else the last lines it said."""
-    # pip downloads into TMPDIR before it moves: there its progress can be seen, and the space is the caller's.
-    # An empty PIP_CONSTRAINT would leave the constraints of pip's own files in force; an empty file replaces them.
+    """Run pip to its end. Returns None on success, else its last lines."""
+    # pip downloads into TMPDIR before it moves files: its progress is visible there, and the caller has the space.
+    # An empty PIP_CONSTRAINT would keep the constraints of pip's own files; an empty file replaces them.
     environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(folder), "PIP_CONSTRAINT": os.devnull}
     log, began = folder / "pip.log", time.monotonic()
     with (
@@ -162,7 +162,7 @@ def _parse(file: str) -> _Name:
 
 
 def _for_nodes(names: Sequence[_Name]) -> list[str]:
-    """pip's options for the Python and platform that the wheels are for; none where they run anywhere."""
+    """Return pip's options for the Python and platform of the wheels; none if the wheels run anywhere."""
     tags = [
         (python, abi, platform)
         for name in names
@@ -187,24 +187,24 @@ def _size(folder: Path) -> int:
     return total
 
 
-# Artifacts by their address: what has come of one is kept, and gone on with the next time.
+# Artifacts by their address: a partial file is kept, and the next attempt resumes it.
 _SILENCE_S = 20.0  # without a byte, after which the connection counts as lost
-_PATIENCE_S, _SLOWEST = 60.0, 1000  # from then on fewer bytes a second, on average, count as lost, too
-_ATTEMPTS = 4  # each goes on where the one before ended
+_PATIENCE_S, _SLOWEST = 60.0, 1000  # later a lower average, in bytes a second, counts as lost, too
+_ATTEMPTS = 4  # each resumes at the end of the one before
 _PAUSE_S = 1.0
-_LIMIT_BYTES = 256 * 10**9  # of one whose size is not pinned
+_LIMIT_BYTES = 256 * 10**9  # of an artifact without a pinned size
 _CHUNK = 1 << 20
-_TOLD_S = 1.0
+_REPORT_S = 1.0
 
 
 class _CutOffError(Exception):
-    """Less came than was to come."""
+    """The connection ended before the file was complete."""
 
 
 def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) -> None:
-    """Bring an artifact into `folder`, by the operator's own way to the net (proxies of the environment).
+    """Fetch an artifact into `folder`, through the operator's own network access (proxies of the environment).
 
-    Raises `FetchError` where it cannot be had or is not what is pinned, OSError for the folder.
+    Raises `FetchError` if it cannot be fetched or is not the pinned one, OSError for the folder.
     """
     arriving = folder / f".{artifact.sha256}.arriving"
     busy = f"another hpcforge fetches {artifact.name}: waiting for it"
@@ -215,7 +215,7 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
         went_on = file.seek(0, os.SEEK_END) > 0
         _bring(artifact, file, progress)
         if went_on and sha256_of(arriving) != artifact.sha256:
-            file.truncate(0)  # what was there of it may have been the beginning of another file
+            file.truncate(0)  # the partial file may have been the beginning of another one
             _bring(artifact, file, progress)
         accept(artifact, arriving, folder)
 
@@ -223,7 +223,7 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
 def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _go_on(artifact, file, progress)
+            return _resume(artifact, file, progress)
         except HTTPError as error:
             error.close()
             if error.code < http.client.INTERNAL_SERVER_ERROR or attempt == _ATTEMPTS:
@@ -236,27 +236,27 @@ def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None])
     return None
 
 
-def _go_on(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:
-    """Append to what has come so far; from the beginning where the server cannot go on."""
-    had = file.seek(0, os.SEEK_END)
-    if had and had == artifact.size_bytes:
+def _resume(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:
+    """Append to the partial file; begin again if the server cannot resume."""
+    received = file.seek(0, os.SEEK_END)
+    if received and received == artifact.size_bytes:
         return
     try:
-        answer = _ask(artifact.source, had)
+        answer = _ask(artifact.source, received)
     except HTTPError as error:
-        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE or not had:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE or not received:
             raise
-        error.close()  # it is whole already, or another one: that is seen once it has come again
+        error.close()  # the file is complete already, or another one: only a full download shows it
         answer = _ask(artifact.source, 0)
     with answer:
         if getattr(answer, "status", None) != http.client.PARTIAL_CONTENT:
             file.truncate(0)
-            had = 0
-        _copy(artifact, answer, file, had, progress)
+            received = 0
+        _copy(artifact, answer, file, received, progress)
 
 
-def _ask(source: str, had: int) -> Any:
-    request = urllib.request.Request(source, headers={"Range": f"bytes={had}-"} if had else {})  # noqa: S310 - schemes are checked where roles are read
+def _ask(source: str, received: int) -> Any:
+    request = urllib.request.Request(source, headers={"Range": f"bytes={received}-"} if received else {})  # noqa: S310 - schemes are checked where roles are read
     try:
         return urllib.request.urlopen(request, timeout=_SILENCE_S)  # noqa: S310
     except HTTPError:
@@ -265,39 +265,39 @@ def _ask(source: str, had: int) -> Any:
         raise _CutOffError(str(getattr(error, "reason", error))) from None
 
 
-def _copy(artifact: Artifact, answer: Any, file: IO[bytes], had: int, progress: Callable[[str], None]) -> None:
+def _copy(artifact: Artifact, answer: Any, file: IO[bytes], received: int, progress: Callable[[str], None]) -> None:
     length = answer.headers.get("Content-Length")
-    whole = had + int(length) if length is not None and length.isdigit() else None
+    total = received + int(length) if length is not None and length.isdigit() else None
     limit = artifact.size_bytes if artifact.size_bytes is not None else _LIMIT_BYTES
-    if whole is not None and whole > limit:
-        raise _failed(artifact, f"it has {whole} bytes there, the limit is {limit}")
-    told = began = time.monotonic()
-    before = had
+    if total is not None and total > limit:
+        raise _failed(artifact, f"it has {total} bytes there, the limit is {limit}")
+    reported = began = time.monotonic()
+    before = received
     while chunk := _read(answer):
-        had += len(chunk)
-        if (took_s := time.monotonic() - began) > _PATIENCE_S and had - before < _SLOWEST * took_s:
+        received += len(chunk)
+        if (took_s := time.monotonic() - began) > _PATIENCE_S and received - before < _SLOWEST * took_s:
             raise _CutOffError(f"fewer than {_SLOWEST} bytes a second came")
-        if had > limit:
+        if received > limit:
             raise _failed(artifact, f"it has more than {limit} bytes there")
         file.write(chunk)
-        if time.monotonic() - told >= _TOLD_S:
-            told = time.monotonic()
-            progress(f"fetching {artifact.name}: {had / 1e6:.0f} MB" + (f" of {whole / 1e6:.0f}" if whole else ""))
+        if time.monotonic() - reported >= _REPORT_S:
+            reported = time.monotonic()
+            progress(f"fetching {artifact.name}: {received / 1e6:.0f} MB" + (f" of {total / 1e6:.0f}" if total else ""))
     file.flush()
-    if whole is not None and had < whole:
-        raise _CutOffError(f"{had} bytes of {whole} came")
+    if total is not None and received < total:
+        raise _CutOffError(f"{received} bytes of {total} came")
 
 
 def _read(answer: Any) -> bytes:
     try:
-        return bytes(answer.read1(_CHUNK))  # what has come: `read` waits for all of a chunk
+        return bytes(answer.read1(_CHUNK))  # the bytes so far: `read` waits for a full chunk
     except (OSError, http.client.HTTPException) as error:
         raise _CutOffError(str(error)) from None
 
 
-def _failed(artifact: Artifact, why: str) -> FetchError:
+def _failed(artifact: Artifact, reason: str) -> FetchError:
     return FetchError(
-        f"{artifact.name} could not be fetched from {artifact.source}: {why}",
+        f"{artifact.name} could not be fetched from {artifact.source}: {reason}",
         "check that this host can reach it (through https_proxy, if set), and that the role's address is still valid",
     )
 
@@ -305,10 +305,10 @@ def _failed(artifact: Artifact, why: str) -> FetchError:
 def fetch(
     artifacts: Sequence[Artifact], folder: Path, progress: Callable[[str], None], tallies: Tallies = silent
 ) -> None:
-    """Bring every artifact into `folder`, under its SHA-256; those that are there and whole are not fetched again.
+    """Fetch every artifact into `folder`, under its SHA-256, except those that it has complete.
 
     `progress` is called about once a second, `tallies` counts files. Raises `FetchError` for a file that cannot be
-    fetched, or is not what is pinned.
+    fetched, or is not the pinned one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -334,6 +334,6 @@ def fetch(
 
 
 def _weights(artifacts: Sequence[Artifact]) -> dict[str, float]:
-    """Return the size of each file; where one has none, all count the same."""
+    """Return the size of each file; if one has no size, all count the same."""
     sizes = {artifact.name: float(artifact.size_bytes or 0) for artifact in artifacts}
     return sizes if all(sizes.values()) else dict.fromkeys(sizes, 1.0)

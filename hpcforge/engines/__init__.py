@@ -1,8 +1,9 @@
 """Connections to nodes: one ssh connection each for the node program, commands and pyinfra; Ansible for site roles.
 
-`tasks` has the types, `Engines` runs them. A task is started, its events come out of one queue, the last of them is
-its "result". Everything about ssh lives in one child process (`child`, `ssh`, `deploy`), because gevent has to patch
-Python before anything else is imported; `ansible` starts ansible-runner as a child process of its own.
+`tasks` has the types, `Engines` runs them: a task starts, its events come out of one queue, and the last event is its
+"result". One child process (`child`, `ssh`, `connections`) has all of ssh, because gevent has to patch Python before
+any other import; `ansible` starts ansible-runner as a child process of its own. The package may import `hpcforge.node`
+and shared modules. Plans, roles and the order of work belong to `hpcforge.run`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,7 @@
 """Frameworks beside PyTorch: a file `NAME.yaml` here is one, and a key of `software.frameworks`. Pure.
 
-A file has its pinned wheels, one build for a version and a Python, and is read when the blueprint names the framework.
+A file has its pinned wheels, one build for each version and Python, and is read when the blueprint names the framework.
+The package may import `hpcforge.yaml_folder` only. Nothing else in hpcforge names a framework of this folder.
 """
 
 from __future__ import annotations

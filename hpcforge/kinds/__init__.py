@@ -1,13 +1,13 @@
-"""The kinds of resources that a node can have, in the order in which they are put there.
+"""The kinds of resources that a node can have, in the order in which they are created there.
 
-A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` says what one *is*: a frozen dataclass whose
-fields are what role.yaml may say and what the node program is sent, with the words for it in plans.
-`hpcforge.node.kinds.NAME` is what the node program does with it. All else walks this table: roles, diff, plan text,
-stages, receipts, removal. Standard library and Python 3.9 syntax, since the table travels to the nodes; the classes do
-not, only what is said of their fields (`hpcforge.node.schemas`).
+A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` defines it: a frozen dataclass with the fields
+that role.yaml may set and the node program receives, and the words for it in plans. `hpcforge.node.kinds.NAME` is its
+handler on the node. All other code walks this table: roles, diff, plan text, stages, receipts, removal. Standard
+library, Python 3.9 syntax and `hpcforge.wire_types` only, since the table is sent to nodes; the classes are not, only
+the schemas of their fields (`hpcforge.node.schemas`).
 
-Packages come after what is early and before the rest; units and checks come last. Those have phases of their own (one
-transaction, role by role) and are no kinds.
+Packages come after the early kinds and before the others; units and checks come last. Those have phases of their own
+(one transaction, role by role) and are not kinds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The launchers of smoke tests: a file `NAME.yaml` here is one, and nothing else is told of it. Pure.
+"""The launchers of smoke tests: a file `NAME.yaml` here is one, and no other place names it. Pure.
 
-So is a file `containers/NAME.yaml`: how a container runtime runs a command in an image.
+A file `containers/NAME.yaml` is a container runtime: how it runs a command in an image. The package may import
+`hpcforge.yaml_folder` only. The resulting command lines are made in `hpcforge.cluster` and `hpcforge.verify`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Until when the certificates are valid that hpcforge put on nodes, and which units show them.
+"""The validity of hpcforge's certificates on nodes, and the units that read them.
 
-Reads the certificate on the node, not the one that was sent: this detects a replaced file and a restored old disk.
+The dates are those of the certificate on the node, not of the sent one: this detects a replaced file and an old disk.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class Certificate:
 
     path: str
     role: str
-    units: tuple[str, ...]  # those that read it
+    units: tuple[str, ...]  # the units that read it
     state: State  # `due`: an apply renews it
     begins_s: float | None
     ends_s: float | None
 
 
 def certificate_paths(roles: Sequence[DesiredRole]) -> list[str]:
-    """Where the certificates lie of a node that has these roles."""
+    """Return the paths of the certificates of a node with these roles."""
     return [file.path for _, file, _ in _files(roles)]
 
 
 def certificates(
     roles: Sequence[DesiredRole], texts: Mapping[str, str | None], now_s: float
 ) -> tuple[Certificate, ...]:
-    """Those of a node that has these roles. `texts`: what lies at each path; what is not there is left out."""
+    """Return the certificates of a node with these roles. `texts`: the file at each path, None if it is absent."""
     return tuple(
         _judged(role, file, text, span_of, now_s)
         for role, file, span_of in _files(roles)
@@ -62,7 +62,7 @@ def _judged(role: DesiredRole, file: File, text: str, span_of: Callable[[bytes],
     try:
         begins_s, ends_s = span_of(text.encode())
     except ValueError:
-        pass  # that is what is said of it
+        pass  # its state stays `unreadable`
     else:
         state = _state(begins_s, ends_s, now_s)
     return Certificate(file.path, role.role, tuple(readers), state, begins_s, ends_s)

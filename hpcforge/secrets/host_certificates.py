@@ -1,17 +1,17 @@
-"""The cluster's SSH host certificate authority: a certificate for each node's host key, and who trusts them.
+"""The cluster's SSH host certificate authority: a certificate for each node's host key, and the known_hosts for it.
 
-With it ssh on one node knows another by name without asking, and adding a node changes nothing on the others. Whether a
-user may log in there is another matter: her own key says that.
-hpcforge's own connections do not rest on it: they pin each node's key.
+With it ssh on one node accepts another by name without asking, and a new node changes nothing on the others. It does
+not decide whether a user may log in: the user's own key does.
+hpcforge's own connections do not use it: they pin each node's key.
 
-Time goes in steps of 90 days. A certificate of one step is valid in that step and the next: at any time those of two
-steps are, and an apply within 90 days of the last renews them in time. The host key of a machine that was removed or
-replaced is revoked, with all certificates for it, until there is another authority.
+Time has steps of 90 days. A certificate of one step is valid in that step and the next: at any time those of two steps
+are valid, and an apply within 90 days of the last one renews them in time. The host key of a removed or replaced
+machine is revoked, with all certificates for it, until there is another authority.
 
-A certificate is a function of authority, key, names and step, so that the same blueprint gives the same bytes: its
-nonce, which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets
-certificates signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The
-format is OpenSSH's PROTOCOL.certkeys.
+A certificate is a function of authority, key, names and step, so that the same blueprint gives the same bytes. Its
+nonce, which OpenSSH draws at random, is derived from the signed fields. (A nonce prevents that the owner of a key
+chooses all of the signed input. Ed25519 signs with SHA-512, so security does not depend on the nonce here.) The format
+is OpenSSH's PROTOCOL.certkeys.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from cryptography.hazmat.primitives.serialization import (
 from hpcforge.cluster.model import Cluster, Node
 
 AUTHORITY = "ssh_host_ca"
-KNOWN_HOSTS = "ssh_known_hosts"  # not secret at all: but its content follows from the authority's
+KNOWN_HOSTS = "ssh_known_hosts"  # not secret, but derived from the authority
 _HOST_CERTIFICATE = 2  # PROTOCOL.certkeys, "type": 1 is a user's
-REVOKED = "revoked_host_keys"  # as little secret: kept with the authority, since it says for whom that vouches no more
+REVOKED = "revoked_host_keys"  # not secret either: stored with the authority that no longer certifies these keys
 STEP_S = 90 * 86400
 _SLACK_S = 86400  # a certificate is valid this long before its step: clocks differ
 
@@ -56,33 +56,35 @@ def current_step() -> int:
 
 
 def with_revoked(secrets: Mapping[str, bytes], keys: Iterable[str]) -> dict[str, bytes]:
-    """Add these host keys (OpenSSH public keys) to the revoked ones among the secrets. None is ever removed."""
-    known = set(secrets.get(REVOKED, b"").decode().splitlines())
-    all_ = known | {bare(key) for key in keys}
-    return dict(secrets) | ({REVOKED: "".join(f"{key}\n" for key in sorted(all_)).encode()} if all_ != known else {})
+    """Add these host keys (OpenSSH public keys) to the revoked ones among the secrets. Never removes one."""
+    revoked = set(secrets.get(REVOKED, b"").decode().splitlines())
+    all_ = revoked | {bare(key) for key in keys}
+    return dict(secrets) | ({REVOKED: "".join(f"{key}\n" for key in sorted(all_)).encode()} if all_ != revoked else {})
 
 
 def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> dict[str, bytes]:
     """Return the secrets, and those derived for this cluster in this step, under the names that roles use.
 
-    `ssh_known_hosts` is for every node, `ssh_host_certificate:NODE` is there for nodes whose host key is known. Without
-    an authority yet there is nothing to derive.
+    `ssh_known_hosts` is for every node, `ssh_host_certificate:NODE` exists for nodes with a known host key. Without an
+    authority nothing is derived.
     """
-    found = dict(secrets)
+    all_secrets = dict(secrets)
     if AUTHORITY in secrets:
         authority = _authority(secrets[AUTHORITY])
-        ours = {bare(key) for node in cluster.nodes for key in node.host_keys}  # one that came back is trusted again
+        ours = {
+            bare(key) for node in cluster.nodes for key in node.host_keys
+        }  # a returned machine's key is valid again
         revoked = [key for key in secrets.get(REVOKED, b"").decode().splitlines() if key not in ours]
-        found[KNOWN_HOSTS] = known_hosts(authority, cluster, revoked).encode()
+        all_secrets[KNOWN_HOSTS] = known_hosts(authority, cluster, revoked).encode()
         for node in cluster.nodes:
             if node.best_host_key:
                 certificate = host_certificate(authority, node, cluster, step)
-                found[f"ssh_host_certificate:{node.name}"] = certificate.encode()
+                all_secrets[f"ssh_host_certificate:{node.name}"] = certificate.encode()
         if any(service.certified and service.on for service in cluster.services.values()):
             from hpcforge.secrets.tls_certificates import derived  # noqa: PLC0415 - 0.2 s that few clusters need
 
-            found |= derived(authority, cluster, step, STEP_S)
-    return found
+            all_secrets |= derived(authority, cluster, step, STEP_S)
+    return all_secrets
 
 
 def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster, step: int) -> str:
@@ -108,30 +110,28 @@ def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster,
     )
     certified = kind_field + b"-cert-v01@openssh.com"
     nonce = hashlib.sha256(b"hpcforge host certificate\0" + certified + body + signed_by).digest()
-    whole = _field(certified) + _field(nonce) + body
-    signature = _field(b"ssh-ed25519") + _field(authority.sign(whole))
-    text = base64.b64encode(whole + _field(signature)).decode()
+    signed_part = _field(certified) + _field(nonce) + body
+    signature = _field(b"ssh-ed25519") + _field(authority.sign(signed_part))
+    text = base64.b64encode(signed_part + _field(signature)).decode()
     return f"{kind}-cert-v01@openssh.com {text} {node.name}\n"
 
 
 def span(certificate: bytes) -> tuple[float, float]:
-    """From when until when one is valid, seconds since 1970. Raises ValueError for what is none."""
+    """Return begin and end of a certificate's validity, seconds since 1970. Raises ValueError for other data."""
     try:
-        found = load_ssh_public_identity(certificate)
+        identity = load_ssh_public_identity(certificate)
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from error
-    if not isinstance(found, SSHCertificate):
+    if not isinstance(identity, SSHCertificate):
         raise ValueError("a key without a certificate")
-    return float(found.valid_after), float(found.valid_before)
+    return float(identity.valid_after), float(identity.valid_before)
 
 
 def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collection[str]) -> str:
-    """Return the host patterns for which ssh accepts the authority. They name the cluster, so they stay when it
-    grows.
+    """Return the file known_hosts: the authority for all names of the cluster. It stays the same when nodes are added.
 
-    The `revoked` keys have the same patterns: ssh's other uses are not hpcforge's to change.
-
-    The domain, plain names (no dot, no colon), and the addresses of the cluster's network; nothing beyond.
+    The patterns are the domain, plain names (no dot, no colon), and the addresses of the cluster's network, no others.
+    The `revoked` keys have the same patterns: hpcforge does not change ssh to other hosts.
     """
     key = f"ssh-ed25519 {base64.b64encode(_public_blob(authority)).decode()}"
     heading = f"# Written by hpcforge: host keys of {cluster.name} are vouched for by its certificate authority.\n"

@@ -1,9 +1,9 @@
-"""Files that hold secrets: filled on the way to the node, and hidden again in what comes back.
+"""Files that hold secrets: filled on the way to the node, and hidden again in the node's answer.
 
-A node compares files by the SHA-256 of what is in them. It is sent that of the filled text, and what it says of such a
-file is changed where it comes in, before it is part of any plan: digests are HMACs under a key that stays here (what a
-site provides may be short enough to be found by its digest), and of the old text only what the wanted one says, too, is
-kept.
+A node compares files by the SHA-256 of their content, so it gets the digest of the filled text. Its answer about such a
+file is changed on arrival, before it becomes part of a plan. Digests become HMACs under a key that never leaves this
+host: a short secret of the site could be guessed from its digest. Of the old text only lines that the desired text has,
+too, stay.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hpcforge.kinds.files import HIDDEN, File
 from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.secrets import PLAN_KEY, Use, is_public
 
-NOT_SHOWN = "(not shown)"  # a line of the old text that the wanted one does not have: a secret may be in it
-_FOR_NOW = os.urandom(32)  # in place of the plan key where there is none yet: digests of this run alone
+NOT_SHOWN = "(not shown)"  # a line of the old text that the desired text lacks: it may contain a secret
+_FOR_NOW = os.urandom(32)  # replaces a missing plan key: digests are then valid for this run only
 _TELLING = 4  # characters of a secret
 
 
@@ -40,13 +40,13 @@ def digests(secrets: Mapping[str, bytes]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in files: texts by their SHA-256, and the values that belong in them."""
+    """The content of files: texts by their SHA-256, and the values of secrets in them."""
 
     texts: Mapping[str, str]
     secrets: Mapping[str, bytes] = field(repr=False)
 
-    def of(self, file: File) -> bytes | None:
-        """All of a file; None where a secret of it is not there yet."""
+    def content(self, file: File) -> bytes | None:
+        """Return the full content of a file; None if one of its secrets is missing."""
         if any(name not in self.secrets for name in file.holds):
             return None
         if file.secret is not None:
@@ -56,45 +56,49 @@ class Contents:
 
     def sent(self, file: File) -> dict[str, Any]:
         """Return the content in the form for a node instead of the digest that plans have."""
-        content = self.of(file) if file.holds else None
+        content = self.content(file) if file.holds else None
         return {} if content is None else {"digest": _sha256(content)}
 
-    def put(self, file: File, found: ActualState) -> dict[str, Any]:
-        """Return the request for a file to be put; no content where it is there already."""
-        content = None if file.same_content(found) else self.of(file)
+    def put(self, file: File, observed: ActualState) -> dict[str, Any]:
+        """Return the request to write a file; without content if the node has it already."""
+        content = None if file.same_content(observed) else self.content(file)
         return {
             **self.sent(file),
             "content_base64": None if content is None else base64.b64encode(content).decode(),
         }
 
-    def heard(self, file: File | None, found: ActualState) -> ActualState:
+    def heard(self, file: File | None, observed: ActualState) -> ActualState:
         """Return a node's report on a file without secrets; None for a file that was not requested."""
         if file is None or not file.holds:
-            return self._without_values(found)
-        here = self.sent(file).get("digest")
-        digests = {key: self._digest(file, here, found[key]) for key in ("digest", "written") if key in found}
-        old = found.get("text")
+            return self._without_values(observed)
+        digest = self.sent(file).get("digest")
+        digests = {key: self._digest(file, digest, observed[key]) for key in ("digest", "written") if key in observed}
+        old = observed.get("text")
         if file.secret is not None or old is None:
-            return {**found, **digests, "text": None}
+            return {**observed, **digests, "text": None}
         text, changed = self._hidden(file, old)
-        return {**found, **digests, "text": text, "secrets": changed}
+        return {**observed, **digests, "text": text, "secrets": changed}
 
-    def _without_values(self, found: ActualState) -> ActualState:
-        """Where a file is to hold no secret, and has one that there is: its line is not for plans either."""
-        old = found.get("text")
+    def _without_values(self, observed: ActualState) -> ActualState:
+        """Hide lines with a secret's value in a file that should hold no secret."""
+        old = observed.get("text")
         if not old or not any(value in old for value in self._texts):
-            return found
+            return observed
         lines = [NOT_SHOWN if any(value in line for value in self._texts) else line for line in old.split("\n")]
-        return {**found, "text": "\n".join(lines)}
+        return {**observed, "text": "\n".join(lines)}
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
-        """The secrets that may stand in a line; shorter ones stand in many by chance."""
+        """The secrets to search for in lines; shorter ones occur in many lines by chance."""
         lines = (value.decode("utf-8", "replace") for name, value in self.secrets.items() if not is_public(name))
         return tuple(line for line in lines if line.isprintable() and len(line) >= _TELLING)
 
-    def _digest(self, file: File, here: str | None, said: str | None) -> str | None:
-        return file.digest if said is not None and said == here else said and keyed(self.secrets, said.encode())
+    def _digest(self, file: File, desired: str | None, observed: str | None) -> str | None:
+        return (
+            file.digest
+            if observed is not None and observed == desired
+            else observed and keyed(self.secrets, observed.encode())
+        )
 
     def _value(self, name: str) -> str:
         return self.secrets.get(name, b"").decode()
@@ -102,37 +106,37 @@ class Contents:
     def _hidden(self, file: File, old: str) -> tuple[str, list[str]]:
         """Return the old text with only the desired text's content in it, and the secrets with other values there."""
         forms = list(_forms(file, self.texts[str(file.text)]))
-        known = {form.pieces[0] for form in forms if not form.names}
-        lines, same, other = [], set[str](), dict[str, None]()
+        plain_lines = {form.pieces[0] for form in forms if not form.names}
+        lines, same, different = [], set[str](), dict[str, None]()
         for line in old.split("\n"):
-            form = None if line in known else next((form for form in forms if form.fits(line)), None)
+            form = None if line in plain_lines else next((form for form in forms if form.fits(line)), None)
             if form is None:
-                lines.append(line if line in known else NOT_SHOWN)
+                lines.append(line if line in plain_lines else NOT_SHOWN)
                 continue
             lines.append(form.filled(lambda _: HIDDEN))
             if line == form.filled(self._value):
                 same.update(form.names)
             else:
-                other.update(dict.fromkeys(form.names))
-        return "\n".join(lines), [name for name in other if name not in same]
+                different.update(dict.fromkeys(form.names))
+        return "\n".join(lines), [name for name in different if name not in same]
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A line of a wanted text: what is between secrets, and their names."""
+    """A line of a desired text: the pieces between secrets, and the names of the secrets."""
 
     pieces: tuple[str, ...]  # one more than names
     names: tuple[str, ...]
 
     def fits(self, line: str) -> bool:
-        """Whether it may be this line, with other secrets in it."""
+        """Return whether `line` may be this line with other secrets."""
         first, last = self.pieces[0], self.pieces[-1]
         if not self.names:
             return False
         return len(line) >= len(first) + len(last) and line.startswith(first) and line.endswith(last)
 
     def filled(self, value: Callable[[str], str]) -> str:
-        """With the value of each name."""
+        """Return the line with the value of each name."""
         return "".join([*chain(*zip(self.pieces, map(value, self.names), strict=False)), self.pieces[-1]])
 
 
@@ -150,16 +154,16 @@ def _forms(file: File, text: str) -> Iterator[_Form]:
 
 
 def unfit(uses: Iterable[Use], secrets: Mapping[str, bytes]) -> Iterator[tuple[Use, str]]:
-    """Secrets that are not set, or cannot stand where a role puts them, each once; and why."""
-    said = set()
+    """Yield, once each, the secrets that are not set or do not fit where a role uses them, with the reason."""
+    reported = set()
     for use in uses:
         value = secrets.get(use.name)
-        why = (
+        reason = (
             "is not set" if value is None else "is not text in one line" if use.inside and not _one_line(value) else ""
         )
-        if why and use.name not in said:
-            said.add(use.name)
-            yield use, why
+        if reason and use.name not in reported:
+            reported.add(use.name)
+            yield use, reason
 
 
 def _one_line(value: bytes) -> bool:

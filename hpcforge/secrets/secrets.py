@@ -1,9 +1,9 @@
 """The cluster's secrets: generated once or set by the site, kept in an age-encrypted file beside the blueprint.
 
-Which there are is declared by roles (`hpcforge.plan.secrets`), beside those that hpcforge itself needs. The file holds
-a JSON object of name to base64. It is encrypted to the operator's own age identity, a key file of mode 0600 which is
-made on first use. Values live in memory and travel on standard input of the node program, nowhere else. What is derived
-from them for single nodes (certificates) is never stored, see `hpcforge.secrets.host_certificates`.
+Roles declare secrets (`hpcforge.plan.secrets`); hpcforge itself needs a few more. The file holds a JSON object of name
+to base64. It is encrypted to the operator's own age identity, a key file of mode 0600 that the first use creates.
+Values exist in memory and on standard input of the node program, nowhere else. Certificates of single nodes are derived
+from them and never stored, see `hpcforge.secrets.host_certificates`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, new_authority
 
 @dataclass(frozen=True)
 class SecretKind:
-    """A secret that there is to be. `rotated` says, for people, what a new value means for the cluster."""
+    """A declared secret. `rotated` tells the operator the effects of a new value on the cluster."""
 
     purpose: str
     make: Callable[[], bytes] | None  # None: the site provides it
     rotated: str
-    binary: bool = False  # what the site provides is kept byte for byte
-    least: int = 1  # bytes of what it provides
+    binary: bool = False  # the site's value is kept byte for byte
+    least: int = 1  # bytes of the site's value
     on_nodes: bool = True  # an apply brings a new value to the nodes; False: it never leaves the operator host
 
 
 SecretKinds = Mapping[str, SecretKind]
-KINDS: SecretKinds = {  # those of hpcforge itself
+KINDS: SecretKinds = {  # hpcforge's own
     PLAN_KEY: SecretKind(
         "seals plan files, so that an edited one is refused",
         lambda: random_source.token_bytes(32),
@@ -58,7 +58,7 @@ KINDS: SecretKinds = {  # those of hpcforge itself
 }
 
 BMC_PASSWORD, BMC_PASSWORDS = "bmc_password", "bmc_passwords"
-# What the site may provide for hpcforge itself: no role declares it, and no node gets it.
+# Secrets that the site may provide for hpcforge itself: no role declares them, and no node gets them.
 OF_SITE: SecretKinds = {
     BMC_PASSWORD: SecretKind(
         "the password of management controllers", None, "`hpcforge power` uses it from now on", on_nodes=False
@@ -74,12 +74,12 @@ LARGEST = 64 * 1024  # bytes of a secret that a site provides
 
 
 def kinds_of(declared: Mapping[str, Secret]) -> SecretKinds:
-    """All that there are to be: what roles declare, and our own."""
+    """Return all declared secrets: those of roles, and hpcforge's own."""
     return {**{name: _kind(secret.spec) for name, secret in declared.items()}, **KINDS}
 
 
 def made_up(kinds: SecretKinds) -> SecretKinds:
-    """Return the kinds without values from the site, as for a rehearsal: these are made, of letters and digits."""
+    """Return the kinds for a rehearsal: values of the site are made instead, of letters and digits."""
     return {name: kind if kind.make else replace(kind, make=_made_up) for name, kind in kinds.items()}
 
 
@@ -103,13 +103,13 @@ class SecretsError(ExpectedError):
 
 def default_identity_path() -> Path:
     """Return the key file: $HPCFORGE_IDENTITY, or age.key in the user's configuration directory."""
-    named = os.environ.get("HPCFORGE_IDENTITY")
+    path = os.environ.get("HPCFORGE_IDENTITY")
     base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return Path(named) if named else base / "hpcforge" / "age.key"
+    return Path(path) if path else base / "hpcforge" / "age.key"
 
 
 def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
-    """Read the secrets; none if the file is not there yet. Raise `SecretsError`."""
+    """Read the secrets; none if the file does not exist yet. Raises `SecretsError`."""
     if not file.exists():
         return {}
     if not identity_file.exists():
@@ -121,7 +121,7 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
         plain = pyrage.decrypt(read_named(file), [_read_identity(identity_file)])
         return {name: base64.b64decode(value) for name, value in json.loads(plain).items()}
     except (pyrage.DecryptError, ValueError) as error:
-        # from None: the cause could quote what was decrypted
+        # from None: the cause could quote the decrypted text
         raise SecretsError(
             f"{file} cannot be opened with {identity_file} ({type(error).__name__})",
             "it was made with another key, or is damaged: name the right key by --identity, or restore the file",
@@ -129,75 +129,75 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
 
 
 def ensure_secrets(file: Path, identity_file: Path, kinds: SecretKinds) -> dict[str, bytes]:
-    """Return the secrets, with missing ones generated and written. Raise `SecretsError`."""
-    known = read_secrets(file, identity_file)
+    """Return the secrets, with missing ones generated and written. Raises `SecretsError`."""
+    secrets = read_secrets(file, identity_file)
     makers = {name: kind.make for name, kind in kinds.items() if kind.make}
-    if known.keys() >= makers.keys():
-        return known
+    if secrets.keys() >= makers.keys():
+        return secrets
     with _changing(file):
-        known = read_secrets(file, identity_file)  # another run may have made them meanwhile
-        missing = {name: make() for name, make in makers.items() if name not in known}
+        secrets = read_secrets(file, identity_file)  # another run may have made them meanwhile
+        missing = {name: make() for name, make in makers.items() if name not in secrets}
         if missing:
-            _write_secrets(file, identity_file, known | missing)
-        return known | missing
+            _write_secrets(file, identity_file, secrets | missing)
+        return secrets | missing
 
 
 def rotate_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str) -> bytes:
-    """Replace one secret by a new one, which is given back. Raises `SecretsError`."""
+    """Replace one secret by a new one, and return it. Raises `SecretsError`."""
     with _changing(file):
-        known = read_secrets(file, identity_file)
+        secrets = read_secrets(file, identity_file)
         makers = {secret: kind.make for secret, kind in kinds.items() if kind.make}
         if name in kinds and name not in makers:
             raise SecretsError(f"{name} is provided by the site, not made", "give it a new value: hpcforge secrets set")
-        if name not in known or name not in makers:
+        if name not in secrets or name not in makers:
             raise SecretsError(
                 f"there is no secret {name!r} to rotate in {file}",
-                f"those that hpcforge made: {', '.join(secret for secret in makers if secret in known)}"
-                if known
+                f"those that hpcforge made: {', '.join(secret for secret in makers if secret in secrets)}"
+                if secrets
                 else "make them first: hpcforge secrets init",
             )
         value = makers[name]()
         if name == AUTHORITY:
-            known.pop(REVOKED, None)  # nobody has a certificate of the new one's but the nodes
-        _write_secrets(file, identity_file, known | {name: value})
+            secrets.pop(REVOKED, None)  # the new authority certifies present nodes only
+        _write_secrets(file, identity_file, secrets | {name: value})
         return value
 
 
 def set_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str, value: bytes) -> bool:
-    """Keep a value that the site provides; False where it is the one there is. Raises `SecretsError`."""
+    """Store a value that the site provides; False if it is unchanged. Raises `SecretsError`."""
     provided = [secret for secret, kind in kinds.items() if kind.make is None]
     if name in kinds and name not in provided:
         raise SecretsError(f"{name} is made by hpcforge", "for a new value: hpcforge secrets rotate")
     if name not in provided:
-        wanted = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
-        raise SecretsError(f"there is no secret {name!r} for a site to provide", wanted)
+        hint = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
+        raise SecretsError(f"there is no secret {name!r} for a site to provide", hint)
     least = kinds[name].least
     if not least <= len(value) <= LARGEST:
         raise SecretsError(f"{name}: {len(value)} bytes", f"it has {least} to {LARGEST} bytes; nothing was changed")
     with _changing(file):
-        known = read_secrets(file, identity_file)
-        if known.get(name) == value:
+        secrets = read_secrets(file, identity_file)
+        if secrets.get(name) == value:
             return False
-        _write_secrets(file, identity_file, known | {name: value})
+        _write_secrets(file, identity_file, secrets | {name: value})
         return True
 
 
 def store_revoked(file: Path, identity_file: Path, keys: Iterable[str]) -> None:
-    """Keep host keys among those that are revoked, for all applies to come. Raises `SecretsError`."""
+    """Add host keys to the revoked ones, for all later applies. Raises `SecretsError`."""
     with _changing(file):
-        known = read_secrets(file, identity_file)
-        more = with_revoked(known, keys)
-        if more != known:
+        secrets = read_secrets(file, identity_file)
+        more = with_revoked(secrets, keys)
+        if more != secrets:
             _write_secrets(file, identity_file, more)
 
 
 @contextmanager
 def _changing(file: Path) -> Iterator[None]:
-    """One change at a time. It is the folder that is locked: the file itself is replaced by each change."""
-    with ExitStack() as held:
+    """Allow one change at a time. Locks the folder, since each change replaces the file."""
+    with ExitStack() as stack:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            held.enter_context(folder_lock(file.parent))
+            stack.enter_context(folder_lock(file.parent))
         except OSError as error:
             raise _unwritable(file, error) from error
         yield
@@ -211,7 +211,7 @@ def _write_secrets(file: Path, identity_file: Path, secrets: Mapping[str, bytes]
 
 
 def _make_identity(file: Path) -> None:
-    """Make a new key file, unless another run makes one at the same time, for any cluster: then use that one."""
+    """Make a new key file, or use that of another run, for any cluster, that makes one at the same time."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.") as new:  # of mode 0600
@@ -220,7 +220,7 @@ def _make_identity(file: Path) -> None:
             os.fsync(new.fileno())
             with suppress(FileExistsError):
                 os.link(new.name, file)
-        sync_folder(file.parent)  # or secrets might outlast what opens them
+        sync_folder(file.parent)  # otherwise a crash could lose the key but not the secrets
     except OSError as error:
         raise _unwritable(file, error) from error
 

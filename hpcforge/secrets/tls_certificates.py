@@ -1,9 +1,9 @@
 """Certificates for services that speak TLS, from an authority of the cluster's own.
 
-The authority's key follows from the host certificate authority's (HKDF, RFC 5869), and so does each node's key: there
-is no further secret to keep, and the same blueprint gives the same bytes. A certificate is for all names of its node,
-is valid in its step of time and the next as host certificates are (`hpcforge.secrets.host_certificates`), and is
-renewed with them; the authority's own does not end.
+The keys of the authority and of each node are derived from the host certificate authority's key (HKDF, RFC 5869): there
+is no further secret to keep, and the same blueprint gives the same bytes. A certificate is for all names of its node.
+It is valid in its step of time and the next, as host certificates are (`hpcforge.secrets.host_certificates`), and
+renewed with them; the authority's own certificate never expires.
 """
 
 from __future__ import annotations
@@ -30,36 +30,35 @@ _SLACK = timedelta(days=1)  # clocks differ
 
 
 def derived(host_authority: Ed25519PrivateKey, cluster: Cluster, step: int, step_s: int) -> dict[str, bytes]:
-    """Return the authority's certificate, and a key and a certificate for each node of a service that has one; in
-    PEM.
+    """Return the authority's certificate, and key and certificate of each node of a certified service, in PEM.
 
-    Under the names that roles use: `tls_authority`, `tls_key:NODE` (the one that is secret), `tls_certificate:NODE`.
+    The names are those that roles use: `tls_authority`, `tls_key:NODE` (the only secret one), `tls_certificate:NODE`.
     """
     served = {name for service in cluster.services.values() if service.certified for name in service.on}
     if not served:
         return {}
     seed = host_authority.private_bytes_raw()
     authority = _key(seed, f"authority {cluster.name}")
-    found = {AUTHORITY: _pem(_of_authority(authority, cluster))}
+    secrets = {AUTHORITY: _pem(_of_authority(authority, cluster))}
     began = datetime.fromtimestamp(step * step_s, UTC)
     valid = (began - _SLACK, began + timedelta(seconds=2 * step_s))
     for node in cluster.nodes:
         if node.name in served:
             key = _key(seed, f"node {cluster.name} {node.name}")
-            found[f"tls_certificate:{node.name}"] = _pem(_of_node(key, authority, cluster, node, valid))
-            found[f"tls_key:{node.name}"] = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return found
+            secrets[f"tls_certificate:{node.name}"] = _pem(_of_node(key, authority, cluster, node, valid))
+            secrets[f"tls_key:{node.name}"] = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return secrets
 
 
 def span(certificate: bytes) -> tuple[float, float]:
-    """From when until when one in PEM is valid, seconds since 1970. Raises ValueError for what is none."""
-    found = x509.load_pem_x509_certificate(certificate)
-    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+    """Return begin and end of a PEM certificate's validity, seconds since 1970. Raises ValueError for other data."""
+    parsed = x509.load_pem_x509_certificate(certificate)
+    return parsed.not_valid_before_utc.timestamp(), parsed.not_valid_after_utc.timestamp()
 
 
-def _key(seed: bytes, what: str) -> EllipticCurvePrivateKey:
+def _key(seed: bytes, purpose: str) -> EllipticCurvePrivateKey:
     """Derive a key on P-256: browsers take no Ed25519. 64 extra bits make its bias negligible (FIPS 186-5, A.2.1)."""
-    info = f"hpcforge tls p256 {what}".encode()
+    info = f"hpcforge tls p256 {purpose}".encode()
     number = int.from_bytes(HKDF(SHA256(), 40, salt=None, info=info).derive(seed), "big")
     return derive_private_key(number % (_ORDER - 1) + 1, SECP256R1())
 
@@ -106,11 +105,15 @@ def _names(cluster: Cluster, node: Node) -> Iterator[x509.GeneralName]:
 
 
 def _begun(
-    key: EllipticCurvePrivateKey, subject: x509.Name, issuer: x509.Name, valid: tuple[datetime, datetime], what: str
+    key: EllipticCurvePrivateKey,
+    subject: x509.Name,
+    issuer: x509.Name,
+    valid: tuple[datetime, datetime],
+    subject_text: str,
 ) -> x509.CertificateBuilder:
     digest = Hash(SHA256())
-    digest.update(what.encode() + key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint))
-    serial = int.from_bytes(digest.finalize()[:16], "big") | 1  # 128 bits, not 0: a function of what is certified
+    digest.update(subject_text.encode() + key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint))
+    serial = int.from_bytes(digest.finalize()[:16], "big") | 1  # 128 bits, not 0: a function of the certified data
     made = x509.CertificateBuilder(issuer, subject, key.public_key(), serial, *valid)
     return made.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
 

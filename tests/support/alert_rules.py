@@ -24,13 +24,13 @@ _SUMMED = {"NvlinkErrors": {"kind"}}  # labels that a rule sums over
 
 def rules_by_name() -> dict[str, dict[str, Any]]:
     """All alerts of all roles, by name."""
-    found: dict[str, dict[str, Any]] = {}
+    rules: dict[str, dict[str, Any]] = {}
     for path in sorted(bundled.root().glob("roles/*/alerts.yaml")):
         for group in yaml.safe_load(path.read_text())["groups"]:
             for rule in group["rules"]:
-                assert rule["alert"] not in found, rule["alert"]
-                found[rule["alert"]] = rule
-    return found
+                assert rule["alert"] not in rules, rule["alert"]
+                rules[rule["alert"]] = rule
+    return rules
 
 
 def input_series(written: dict[str, str]) -> list[dict[str, str]]:
@@ -38,7 +38,7 @@ def input_series(written: dict[str, str]) -> list[dict[str, str]]:
 
 
 def long_name(name: str) -> str:
-    return re.sub(r"\b(NODE|GPU|IB|FS)\b", lambda found: _SHORT[found[0]], name)
+    return re.sub(r"\b(NODE|GPU|IB|FS)\b", lambda match: _SHORT[match[0]], name)
 
 
 def expected_alert(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def expected_alert(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dic
     labels = case.get("labels", dict(_LABEL.findall(long_name(next(iter(case["fires"]))))))
     labels = {key: text for key, text in labels.items() if key not in _SUMMED.get(name, ())}
     following = re.sub(
-        r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), rule["annotations"]["next"]
+        r"\{\{ \$labels\.(\w+) \}\}", lambda match: labels.get(match[1], ""), rule["annotations"]["next"]
     )
     place = {"place": "w01, rack r1, unit 4"} if "place" in rule["annotations"] else {}
     annotations = {"summary": case["summary"], "next": following, **place}
@@ -54,13 +54,13 @@ def expected_alert(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dic
 
 
 def write_tests(path: Path, interval: str, tests: list[dict[str, Any]], files: list[str]) -> None:
-    told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
-    path.write_text(yaml.safe_dump(told, sort_keys=False))
+    document = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
 
 
 def judge(promtool: str, folder: Path) -> None:
     written = sorted(folder.iterdir())
-    done = subprocess.run(
+    process = subprocess.run(
         [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
     )
-    assert done.returncode == 0, end_of(done.stdout + done.stderr)
+    assert process.returncode == 0, end_of(process.stdout + process.stderr)

@@ -31,9 +31,11 @@ def roles() -> Iterator[Path]:
         yield from sorted(tasks.parents[1] for tasks in (ROOT / shipped).rglob("tasks/main.yml"))
 
 
-def collections(found: Iterable[Path]) -> list[str]:
+def collections(role_folders: Iterable[Path]) -> list[str]:
     """Folders of the collections that the roles pin, fetched and unpacked as for an apply."""
-    pinned = {collection for role in found if (role / "role.yaml").exists() for collection in _code(role).collections}
+    pinned = {
+        collection for role in role_folders if (role / "role.yaml").exists() for collection in _code(role).collections
+    }
     fetch([*{collection.archive for collection in pinned}], artifacts_path(), lambda _: None)
     unpack(pinned, artifacts_path())
     return sorted(str(artifacts_path() / collection.folder) for collection in pinned)
@@ -56,13 +58,13 @@ def lay_out(folder: Path, role: Path) -> Path:
 
 def main() -> int:
     """Exit status of the check."""
-    found = tuple(roles())
+    role_folders = tuple(roles())
     with TemporaryDirectory() as name:
         folder = Path(name)
         env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": name, "LANG": "C.UTF-8"}
         env |= {"ANSIBLE_ROLES_PATH": f"{name}/roles", "NO_COLOR": "1"}
-        env["ANSIBLE_COLLECTIONS_PATH"] = ":".join(collections(found))
-        plays = [lay_out(folder, role) for role in found]
+        env["ANSIBLE_COLLECTIONS_PATH"] = ":".join(collections(role_folders))
+        plays = [lay_out(folder, role) for role in role_folders]
         books = [str(play.relative_to(folder) / "project/site.yml") for play in plays]
         inventories = [f"--inventory={play}/inventory" for play in plays]
         for place, command in (
@@ -70,11 +72,11 @@ def main() -> int:
             (folder, ["ansible-lint", "--offline", "--profile", "production", "-q", "roles", *books]),
             (ROOT, ["ansible-lint", "-q"]),  # by the settings there
         ):
-            done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
-            if done.returncode:
-                print(done.stdout, done.stderr, sep="", file=sys.stderr)
-                return done.returncode
-    print(f"ansible-lint, ansible-playbook --syntax-check: {len(found)} roles in their plays, nothing found")
+            process = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
+            if process.returncode:
+                print(process.stdout, process.stderr, sep="", file=sys.stderr)
+                return process.returncode
+    print(f"ansible-lint, ansible-playbook --syntax-check: {len(role_folders)} roles in their plays, nothing found")
     return 0
 
 

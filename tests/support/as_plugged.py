@@ -53,13 +53,13 @@ def replug(links: Iterable[CableEnds], into: dict[PortName, PortName]) -> list[C
     return [CableEnds(into.get(link.a, link.a), into.get(link.b, link.b)) for link in links]
 
 
-def swapped(links: Iterable[CableEnds], port: PortName, other: PortName) -> list[CableEnds]:
-    return replug(links, {port: other, other: port})
+def swapped(links: Iterable[CableEnds], port: PortName, second: PortName) -> list[CableEnds]:
+    return replug(links, {port: second, second: port})
 
 
-def exchanged(links: Iterable[CableEnds], one: str, other: str) -> list[CableEnds]:
+def exchanged(links: Iterable[CableEnds], first: str, second: str) -> list[CableEnds]:
     """Two machines change places: the cables stay where they lie."""
-    name = {one: other, other: one}
+    name = {first: second, second: first}
     return [CableEnds(*(PortName(name.get(port.device, port.device), port.name) for port in link)) for link in links]
 
 

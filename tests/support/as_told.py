@@ -37,8 +37,8 @@ def _records(fabric: Fabric, links: Iterable[CableEnds]) -> dict[str, list[tuple
     }
     for link in links:
         ends = [(_described(fabric, port), 1 if _is_end(fabric, port) else _number(fabric, port)) for port in link]
-        for (one, number), (other, far) in (ends, ends[::-1]):
-            records.setdefault(one, []).append((number, other, far))
+        for (one, number), (far_end, far) in (ends, ends[::-1]):
+            records.setdefault(one, []).append((number, far_end, far))
     return records
 
 
@@ -51,7 +51,7 @@ def ibsim(fabric: Fabric, links: Iterable[CableEnds]) -> str:
     text = []
     for name, ports in _records(fabric, links).items():
         kind = f'Hca 1 "{name}"' if " " in name else f'Switch {fabric.devices[fabric.index[name]].ports} "{name}"'
-        text.append(kind + "\n" + "".join(f'[{number}] "{other}"[{far}]\n' for number, other, far in sorted(ports)))
+        text.append(kind + "\n" + "".join(f'[{number}] "{far_end}"[{far}]\n' for number, far_end, far in sorted(ports)))
     return "\n".join(text)
 
 
@@ -59,7 +59,7 @@ def ibnetdiscover(fabric: Fabric, links: Iterable[CableEnds], managed: bool = Tr
     """What ibnetdiscover 44 writes of managed QM9700 switches, with a SHARP aggregation node in each."""
     records = _records(fabric, links)
     guids = {name: f"{0xB83FD20300000000 + number:016x}" for number, name in enumerate(records)}
-    said = {name: name if " " in name or not managed else f"MF0;{name}:MQM9700/U1" for name in records}
+    descriptions = {name: name if " " in name or not managed else f"MF0;{name}:MQM9700/U1" for name in records}
     ids = {name: f"{'H' if ' ' in name else 'S'}-{guids[name]}" for name in records}
     lines = ["#", "# Topology file: generated on Fri Nov 20 17:00:00 2026", "#", ""]
     for name, ports in records.items():
@@ -67,11 +67,13 @@ def ibnetdiscover(fabric: Fabric, links: Iterable[CableEnds], managed: bool = Tr
         kind = f'Switch\t65 "{ids[name]}"' if switch else f'Ca\t1 "{ids[name]}"'
         tail = " enhanced port 0 lid 5 lmc 0" if switch else ""
         lines += ["vendid=0x2c9", f"{'switch' if switch else 'ca'}guid=0x{guids[name]}({guids[name]})"]
-        lines.append(f'{kind}\t\t# "{said[name]}"{tail}')
-        for number, other, far in sorted(ports):
+        lines.append(f'{kind}\t\t# "{descriptions[name]}"{tail}')
+        for number, far_end, far in sorted(ports):
             mine = "" if switch else f"({guids[name]})"
-            theirs = "" if " " not in other else f"({guids[other]})"
-            lines.append(f'[{number}]{mine}\t"{ids[other]}"[{far}]{theirs}\t\t# "{said[other]}" lid 7 4xNDR')
+            theirs = "" if " " not in far_end else f"({guids[far_end]})"
+            lines.append(
+                f'[{number}]{mine}\t"{ids[far_end]}"[{far}]{theirs}\t\t# "{descriptions[far_end]}" lid 7 4xNDR'
+            )
         if switch:
             lines.append(
                 f'[65]\t"H-aa{guids[name][2:]}"[1](aa)\t\t# "Mellanox Technologies Aggregation Node" lid 9 4xNDR'
@@ -79,15 +81,15 @@ def ibnetdiscover(fabric: Fabric, links: Iterable[CableEnds], managed: bool = Tr
         lines.append("")
         if switch:
             lines += ["vendid=0x2c9", f'Ca\t1 "H-aa{guids[name][2:]}"\t\t# "Mellanox Technologies Aggregation Node"']
-            lines += [f'[1](aa)\t"{ids[name]}"[65]\t\t# lid 9 lmc 0 "{said[name]}" lid 5 4xNDR', ""]
+            lines += [f'[1](aa)\t"{ids[name]}"[65]\t\t# lid 9 lmc 0 "{descriptions[name]}" lid 5 4xNDR', ""]
     return "\n".join(lines)
 
 
 def lldp(links: Iterable[CableEnds], port: str = "swp{}") -> Mapping[str, str]:
     """What `lldpctl -f json` writes on each node; a node without neighbours writes that it has none."""
-    told: dict[str, list[dict[str, object]]] = {}
+    by_node: dict[str, list[dict[str, object]]] = {}
     for link in links:
-        told.setdefault(link.a.device, []).append(
+        by_node.setdefault(link.a.device, []).append(
             {
                 f"eno{_rail(link.a)}": {
                     "via": "LLDP",
@@ -98,4 +100,4 @@ def lldp(links: Iterable[CableEnds], port: str = "swp{}") -> Mapping[str, str]:
                 }
             }
         )
-    return {name: json.dumps({"lldp": {"interface": entries}}, indent=1) for name, entries in told.items()}
+    return {name: json.dumps({"lldp": {"interface": entries}}, indent=1) for name, entries in by_node.items()}

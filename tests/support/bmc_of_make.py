@@ -23,25 +23,25 @@ class BmcOfMake(FakeBmc):
 
     def boot(self) -> dict[str, Any]:
         """The override; of a make that has modes only once it was told one, without."""
-        found: dict[str, Any] = dict(super().boot())
+        override: dict[str, Any] = dict(super().boot())
         if "uefi-mode" in self.needs:
-            found["BootSourceOverrideMode"] = None
-        return found
+            override["BootSourceOverrideMode"] = None
+        return override
 
     def system(self) -> dict[str, Any]:
         """The system, of this maker."""
-        found = super().system() | {"Manufacturer": self.traits.maker, "Model": self.traits.model}
+        system = super().system() | {"Manufacturer": self.traits.maker, "Model": self.traits.model}
         if "settings-sd" in self.needs:  # what SD has shows here after the next start
-            found["Boot"] = {**found["Boot"], "BootSourceOverrideEnabled": "Disabled"}
-        return found | {"Links": {"ManagedBy": [{"@odata.id": MANAGER}]}}
+            system["Boot"] = {**system["Boot"], "BootSourceOverrideEnabled": "Disabled"}
+        return system | {"Links": {"ManagedBy": [{"@odata.id": MANAGER}]}}
 
     def get(self, path: str) -> Any:
         """What a GET returns."""
         if path in self.resources:
             return self.resources[path]
         if path == ROOT:
-            named = {"Vendor": self.traits.vendor, "Product": self.traits.product}
-            return super().get(path) | named | {"Managers": {"@odata.id": f"{ROOT}/Managers"}}
+            maker = {"Vendor": self.traits.vendor, "Product": self.traits.product}
+            return super().get(path) | maker | {"Managers": {"@odata.id": f"{ROOT}/Managers"}}
         if path == f"{ROOT}/Managers":
             return collection(MANAGER)
         if path == MANAGER:
@@ -53,8 +53,10 @@ class BmcOfMake(FakeBmc):
     def patch(self, path: str, body: dict[str, Any]) -> int:
         """Take an override as its make does."""
         self.sent.append((path, body))
-        if why := self._why_not(path, body):
-            self.refusal = {"error": {"message": "See ExtendedInfo", "@Message.ExtendedInfo": [{"MessageId": why}]}}
+        if message_id := self._why_not(path, body):
+            self.refusal = {
+                "error": {"message": "See ExtendedInfo", "@Message.ExtendedInfo": [{"MessageId": message_id}]}
+            }
             return 400
         status = super().patch(path, body)
         if "uefi-boot-next" in self.needs and self.target == "Pxe":

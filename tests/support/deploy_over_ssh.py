@@ -84,9 +84,9 @@ def main(source: str, block: str, count: str) -> None:
         deploy, link, Path(source), data={}, known_hosts=Path("x"), timeout_s=_WAIT_S, emit=lambda kind, data: None
     )
     before_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    told = task.get()
+    result = task.get()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10) - before_mib
-    sys.stdout.write(json.dumps({**told, "grown_mib": grown}) + "\n")
+    sys.stdout.write(json.dumps({**result, "grown_mib": grown}) + "\n")
 
 
 if __name__ == "__main__":

@@ -227,10 +227,10 @@ class _Handler(BaseHTTPRequestHandler):
         bmc, does = self.bmc, self.bmc.does
         bmc.asked.append(f"{self.command} {self.path}")
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        given = self.headers["Authorization"]
-        bmc.logins += [given] if given else []
+        authorization = self.headers["Authorization"]
+        bmc.logins += [authorization] if authorization else []
         path = self.path.rstrip("/")
-        if path != ROOT and ("refused-login" in does or given != f"Basic {login}"):
+        if path != ROOT and ("refused-login" in does or authorization != f"Basic {login}"):
             self._send(401, {"error": {"message": "who \x1b[2J are you?"}})
         elif bmc.busy():
             self._send(503)

@@ -89,7 +89,7 @@ def named_after(fault: HostFault, lines: Sequence[tuple[float, str]]) -> float |
 def printed_remedy(fault: HostFault, output: str) -> str:
     """Return the commands that were printed for the node, each once."""
     lines = [line for block in blocks_of(fault.node, output) for line in block.splitlines()]
-    return "\n".join(dict.fromkeys(found[1] for line in lines if (found := _RUN_THERE.match(line))))
+    return "\n".join(dict.fromkeys(match[1] for line in lines if (match := _RUN_THERE.match(line))))
 
 
 def results(output: str) -> dict[str, str]:
@@ -101,8 +101,8 @@ def results(output: str) -> dict[str, str]:
 
 def changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
     """Return the lines that went, with "-", and those that are new, with "+"."""
-    gone, new = set(before) - set(after), set(after) - set(before)
-    return [f"-{line}" for line in sorted(gone)] + [f"+{line}" for line in sorted(new)]
+    removed, new = set(before) - set(after), set(after) - set(before)
+    return [f"-{line}" for line in sorted(removed)] + [f"+{line}" for line in sorted(new)]
 
 
 def _text(lines: Sequence[tuple[float, str]]) -> str:

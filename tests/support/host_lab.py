@@ -63,16 +63,18 @@ class Cluster:
 
     def root(self, node: str, script: str) -> str:
         """Run a script on a node as root without its sshd, which a fault may have closed; its output."""
-        done = self._root(node, script)
-        print(f"on {node}: {script}\n{end_of(done.stderr)}{end_of(done.stdout)}exit status {done.returncode}\n")
-        assert done.returncode == 0, f"on {node}: {script}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        process = self._root(node, script)
+        print(
+            f"on {node}: {script}\n{end_of(process.stderr)}{end_of(process.stdout)}exit status {process.returncode}\n"
+        )
+        assert process.returncode == 0, f"on {node}: {script}\n{process.stdout}{process.stderr}"
+        return process.stdout
 
     def program(self, node: str, program: str, document: str) -> str:
         """Run a Python program on a node as root, with a document on its standard input; all that it printed."""
-        done = self._root(node, f"exec python3 -IS -c {shlex.quote(program)}", document)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
+        process = self._root(node, f"exec python3 -IS -c {shlex.quote(program)}", document)
+        assert process.returncode == 0, process.stderr
+        return process.stdout + process.stderr
 
     def _root(self, node: str, script: str, text: str = "") -> subprocess.CompletedProcess[str]:
         lab = labs.load(self.site.lab)
@@ -112,20 +114,20 @@ def check_fault(fault: HostFault, cluster: Cluster) -> float | None:
     assert code == 0
     if fault.verb == "apply" and node != "head":  # the others need what runs there
         after = results("".join(line for _, line in lines))
-        assert {after[other] for other in others} == {"unchanged"}, "the first apply did not do the others"
+        assert {after[name] for name in others} == {"unchanged"}, "the first apply did not do the others"
     if fault.clean:
         cluster.root(node, fault.clean)
     assert cluster.command(VERBS["plan"])[0] == 0
-    left = changes(cluster.state[node], cluster.listing(node))
-    print(f"left behind on {node}: {left}")
-    assert left == []
+    leftovers = changes(cluster.state[node], cluster.listing(node))
+    print(f"left behind on {node}: {leftovers}")
+    assert leftovers == []
     return after_s if fault.says else None
 
 
 def check_subjects(cluster: Cluster) -> None:
     """Have healthy nodes inspected: no subject names an obstacle, and each is cheap."""
     for node in NODES:
-        named, costs = read_costs(cluster.program(node, PROGRAM, inspection(cluster.site.blueprint, node)))
+        obstacles, costs = read_costs(cluster.program(node, PROGRAM, inspection(cluster.site.blueprint, node)))
         print(f"CPU seconds on {node}: {costs}")
-        assert named == []
+        assert obstacles == []
         assert max(costs.values(), default=0.0) <= MOST_CPU_S

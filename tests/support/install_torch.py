@@ -29,7 +29,9 @@ def pinned(python: str, arch: str) -> tuple[PinnedWheel, ...]:
 def missing(wheels: Sequence[PinnedWheel]) -> list[PinnedWheel]:
     """Those to install: torch unless it has this version, of the others what is not there in any version."""
     return [
-        wheel for wheel in wheels if (has := installed(wheel)) is None or (wheel == wheels[0] and has != pin(wheel)[1])
+        wheel
+        for wheel in wheels
+        if (present := installed(wheel)) is None or (wheel == wheels[0] and present != pin(wheel)[1])
     ]
 
 

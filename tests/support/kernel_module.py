@@ -41,19 +41,24 @@ def real(cordic: bytes, name: str, version: str) -> bytes:
     letters, with a version: it has the checksums of symbols without which that kernel would not load it, and no
     signature, which would be wrong now.
     """
-    own, said, by = b"cordic\0", b"description=CORDIC algorithm\0", name.encode() + b"\0"
-    says = f"version={version}".encode().ljust(len(said), b"\0")
+    own, description, by = b"cordic\0", b"description=CORDIC algorithm\0", name.encode() + b"\0"
+    says = f"version={version}".encode().ljust(len(description), b"\0")
     table, size, count = (*struct.unpack_from("<Q", cordic, 40), *struct.unpack_from("<HH", cordic, 58))
     unsigned = cordic[: table + size * count]  # what is behind the table of sections is the signature
-    assert len(by) == len(own) and len(says) == len(said) and unsigned.count(own) == 2 and unsigned.count(said) == 1
-    return unsigned.replace(own, by).replace(said, says)
+    assert (
+        len(by) == len(own)
+        and len(says) == len(description)
+        and unsigned.count(own) == 2
+        and unsigned.count(description) == 1
+    )
+    return unsigned.replace(own, by).replace(description, says)
 
 
 def signed(data: bytes, owner: str) -> bytes:
     """The same module, signed as the kernel's `sign-file` does, by a key whose certificate names an owner."""
     key = rsa.generate_private_key(65537, 2048)
-    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)]), datetime.now(UTC)
-    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    name, start = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)]), datetime.now(UTC)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + timedelta(days=1))
     options = [pkcs7.PKCS7Options.DetachedSignature, pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoCerts]
     options.append(pkcs7.PKCS7Options.NoAttributes)
     signature = (

@@ -54,8 +54,8 @@ class Change:
 
 def events_of(printed: Path) -> Events:
     """The whole lines of `apply --json` so far."""
-    whole = printed.read_text().rpartition("\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
+    complete = printed.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in complete.splitlines()]
 
 
 def kill(site: Site, due: Due) -> Events | None:
@@ -100,26 +100,28 @@ class Trial:
         self.wanted = self._end()
         print(f"{self.change.name}, undisturbed: {len(self.events)} events in {self.wall_s:.0f} s", flush=True)
 
-    def go(self, what: str, due: Due) -> bool:
+    def go(self, moment: str, due: Due) -> bool:
         """Kill at that moment, apply again, compare. False where the apply had ended before."""
         start = time.monotonic()
         go_back(self.site, self._save)
         try:
             self._settled(self.change.stay)
-            seen = kill(self.site, due)
-            if seen is None:
+            events = kill(self.site, due)
+            if events is None:
                 return False
-            what = f"{self.change.name}, {what}: {json.dumps(seen[-1])[:160] if seen else 'no event'}"
-            done = self.site.cli("apply", "BLUEPRINT", "--yes")
-            assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-1500:]}{done.stdout[-1500:]}"
+            moment = f"{self.change.name}, {moment}: {json.dumps(events[-1])[:160] if events else 'no event'}"
+            process = self.site.cli("apply", "BLUEPRINT", "--yes")
+            assert process.returncode == 0, (
+                f"exit status {process.returncode}: {process.stderr[-1500:]}{process.stdout[-1500:]}"
+            )
             differs = _differing(self.wanted, self._end())
             assert not differs, differs
         except AssertionError as error:
-            self.failed.append(f"{what}\n{error}")
+            self.failed.append(f"{moment}\n{error}")
             print(f"KILLED AND NOT EQUAL: {self.failed[-1]}", flush=True)
         else:
             self.equal += 1
-            print(f"killed and equal in {time.monotonic() - start:.0f} s: {what}", flush=True)
+            print(f"killed and equal in {time.monotonic() - start:.0f} s: {moment}", flush=True)
         return True
 
     def _settled(self, nodes: Sequence[str]) -> None:
@@ -142,17 +144,17 @@ class Trial:
         assert lab is not None
         names = [node.name for node in lab.nodes]
         with ThreadPoolExecutor() as pool:
-            said = pool.map(lambda name: quietly_on(self.site.lab, name, f"sudo sh -c {_quoted(_STATE)}"), names)
-            state = dict(zip(names, said, strict=True))
+            outputs = pool.map(lambda name: quietly_on(self.site.lab, name, f"sudo sh -c {_quoted(_STATE)}"), names)
+            state = dict(zip(names, outputs, strict=True))
         assert all(text.endswith("\nwhole\n") for text in state.values()), state
         return state
 
 
 def quietly_on(lab: str, node: str, script: str) -> str:
     """What a script on a node prints, empty where it fails. Nothing of it is echoed: it runs hundreds of times."""
-    found = labs.load(lab)
-    assert found is not None
-    argv = labs.ssh_argv(found, node, ["sh", "-c", script])
+    record = labs.load(lab)
+    assert record is not None
+    argv = labs.ssh_argv(record, node, ["sh", "-c", script])
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
 
 
@@ -160,28 +162,28 @@ def _quoted(script: str) -> str:
     return "'" + script.replace("'", "'\\''") + "'"
 
 
-def _differing(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
+def _differing(expected: Mapping[str, str], observed: Mapping[str, str]) -> str:
     lines = []
-    for node in sorted(wanted.keys() | found.keys()):
-        one, other = (set(side.get(node, "").splitlines()) for side in (wanted, found))
-        lines += [f"{node}: - {line}" for line in sorted(one - other)]
-        lines += [f"{node}: + {line}" for line in sorted(other - one)]
+    for node in sorted(expected.keys() | observed.keys()):
+        expected_lines, observed_lines = (set(side.get(node, "").splitlines()) for side in (expected, observed))
+        lines += [f"{node}: - {line}" for line in sorted(expected_lines - observed_lines)]
+        lines += [f"{node}: + {line}" for line in sorted(observed_lines - expected_lines)]
     return "\n".join(lines)
 
 
 def keep(site: Site, name: str) -> None:
     """Save the nodes, and with them what the operator's machine has."""
     labs.save(site.lab, name, print, replace=True)
-    _copy(site.folder, _kept(site, name))
+    _copy(site.folder, _save_folder(site, name))
 
 
 def go_back(site: Site, name: str) -> None:
     """Nodes and the operator's machine as they were at a save."""
     labs.restore(site.lab, name, print)
-    _copy(_kept(site, name), site.folder)
+    _copy(_save_folder(site, name), site.folder)
 
 
-def _kept(site: Site, name: str) -> Path:
+def _save_folder(site: Site, name: str) -> Path:
     return site.folder.with_name(f"{site.folder.name}-{name}")
 
 

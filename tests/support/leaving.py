@@ -37,10 +37,10 @@ def all_of_it_leaves(site: Site) -> None:
     site.blueprint.write_text(text)
     # A health check each 5 s may see that a mount has gone before it learns that it must.
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode in (0, 5)
-    _gone(site, history)
+    _check_removed(site, history)
 
 
-def _gone(site: Site, history: str) -> None:
+def _check_removed(site: Site, history: str) -> None:
     for node in ("login", "w01"):
         assert site.ssh(node, "sudo getent shadow bob | cut -d: -f8; getent group hpc || :") == "1\n"
         assert site.ssh(node, f"{{ {_DIRECTORY_LEFT}\n}} 2>/dev/null") == ""
@@ -53,6 +53,6 @@ def _gone(site: Site, history: str) -> None:
 
     # Who keeps them keeps files and people; what ran is not forgotten, under the names that it had.
     assert site.ssh("storage", "sudo cat /srv/brick/of_bob") == "bob\n"
-    kept = "systemctl is-active slapd || sudo ls /var/lib/ldap/hpcforge"
-    assert site.ssh("head", kept) == "inactive\ndata.mdb\nlock.mdb\n"
+    script = "systemctl is-active slapd || sudo ls /var/lib/ldap/hpcforge"
+    assert site.ssh("head", script) == "inactive\ndata.mdb\nlock.mdb\n"
     assert site.ssh("head", history) == _OF_BOB

@@ -26,21 +26,21 @@ def pins(lock: Path) -> Iterator[Requirement]:
 
 def differing(lock: Path) -> list[str]:
     """What is installed in another version than is locked, or not at all."""
-    found = []
+    differences = []
     for pin in pins(lock):
         locked = str(pin.specifier).removeprefix("==")
         if pin.marker is None or pin.marker.evaluate():
             try:
-                here = version(pin.name)
+                installed = version(pin.name)
             except PackageNotFoundError:
-                here = "not installed"
-            if here != locked:
-                found.append(f"{pin.name} {here} (locked: {locked})")
-    return found
+                installed = "not installed"
+            if installed != locked:
+                differences.append(f"{pin.name} {installed} (locked: {locked})")
+    return differences
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what differs from the lock."""
-    if found := differing(DEVELOPMENT):
+    if differences := differing(DEVELOPMENT):
         terminalreporter.section("versions that differ from locks/development.txt")
-        terminalreporter.line("\n".join(found))
+        terminalreporter.line("\n".join(differences))

@@ -72,17 +72,17 @@ def why(port: int) -> str:
     return ""
 
 
-def main(what: str) -> None:
+def main(kind: str) -> None:
     """Try it."""
     ssh.HANDSHAKE_S = 2.0
-    with subprocess.Popen([sys.executable, "-c", _MACHINE, what], stdout=subprocess.PIPE, text=True) as machine:
+    with subprocess.Popen([sys.executable, "-c", _MACHINE, kind], stdout=subprocess.PIPE, text=True) as machine:
         assert machine.stdout is not None
         port, beats, before_mib = int(machine.stdout.readline()), Beats(), peak_mib()
         gevent.spawn(beats.go_on)
-        said = gevent.spawn(why, port).get()
+        reason = gevent.spawn(why, port).get()
         machine.kill()
-    told = {"why": said, "worst_s": round(beats.worst_s, 2), "grown_mib": peak_mib() - before_mib}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result = {"why": reason, "worst_s": round(beats.worst_s, 2), "grown_mib": peak_mib() - before_mib}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

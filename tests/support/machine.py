@@ -11,11 +11,11 @@ _REFERENCE_S = 0.016  # of the work below, where `hpcforge validate blueprints/r
 
 def _work() -> int:
     """What reading files is made of: short texts, dictionaries, calls."""
-    found: dict[str, tuple[str, int]] = {}
+    names: dict[str, tuple[str, int]] = {}
     for number in range(30_000):
         name = f"node{number:05d}"
-        found[name] = (name.upper(), len(found))
-    return sum(at for name, (upper, at) in sorted(found.items()) if upper.endswith("7") and name.isalnum())
+        names[name] = (name.upper(), len(names))
+    return sum(at for name, (upper, at) in sorted(names.items()) if upper.endswith("7") and name.isalnum())
 
 
 def work_s() -> float:

@@ -216,8 +216,8 @@ class Metal:
 
     def start(self, *words: str, err: Any) -> subprocess.Popen[str]:
         own = {"XDG_STATE_HOME": str(self.folder / "state"), "HPCFORGE_IDENTITY": str(self.folder / "key")}
-        said = [str(self.site.blueprint) if word == "SITE" else word for word in words]
-        argv = [sys.executable, "-m", "hpcforge", *said]
+        arguments = [str(self.site.blueprint) if word == "SITE" else word for word in words]
+        argv = [sys.executable, "-m", "hpcforge", *arguments]
         running = subprocess.Popen(
             argv, env={**os.environ, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True
         )
@@ -242,12 +242,12 @@ class Metal:
 
     def events(self, *words: str) -> list[dict[str, Any]]:
         """What an apply tells as JSON."""
-        said = self.folder / "said"
-        with said.open("w") as err, self.start(*words, "--json", err=err) as running:
+        errors = self.folder / "said"
+        with errors.open("w") as err, self.start(*words, "--json", err=err) as running:
             assert running.stdout is not None
-            found = [json.loads(line) for line in running.stdout]
-        assert running.returncode == 0, said.read_text()
-        return found
+            events = [json.loads(line) for line in running.stdout]
+        assert running.returncode == 0, errors.read_text()
+        return events
 
     def by_hand(self, image: str, nodes: str, *addresses: str, options: Sequence[str] = ()) -> str:
         """Install nodes as the page has it, until ssh answers at these addresses; what `netboot serve` prints."""
@@ -264,18 +264,18 @@ class Metal:
                 wait_for_ssh(*addresses)
             finally:
                 running.send_signal(signal.SIGINT)  # else leaving waits for it
-            said, _ = running.communicate()
+            output, _ = running.communicate()
         print(log.read_text())
-        assert running.returncode == 0, said
+        assert running.returncode == 0, output
         self.hpcforge("netboot", "record", "SITE")
-        return said
+        return output
 
     def ssh(self, command: str, node: str = "w1") -> str:
         """What a command prints there; the host key must be the one that the inventory has."""
         machine = yaml.safe_load(self.site.inventory.read_text())["nodes"][node]
-        address, known = machine.get("address", f"10.99.78.1{node[1:]}"), self.folder / "known"
-        known.write_text("".join(f"{address} {host_key}\n" for host_key in machine["host_keys"]))
-        argv = ["ssh", "-i", str(self.folder / "ssh"), "-o", f"UserKnownHostsFile={known}",
+        address, known_hosts = machine.get("address", f"10.99.78.1{node[1:]}"), self.folder / "known"
+        known_hosts.write_text("".join(f"{address} {host_key}\n" for host_key in machine["host_keys"]))
+        argv = ["ssh", "-i", str(self.folder / "ssh"), "-o", f"UserKnownHostsFile={known_hosts}",
                 "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", f"ops@{address}", command]  # fmt: skip
         return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
@@ -292,11 +292,11 @@ def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator
             site = metal_site(folder, at, known=False)
             site.blueprint.write_text(blueprint)
             site.inventory.write_text(f"{site.inventory.read_text()}access: {{key: ssh}}\n")
-            there = Metal(folder, site, at.addresses, bmcs)
+            running = Metal(folder, site, at.addresses, bmcs)
             try:
-                yield there
+                yield running
             finally:
-                there.end()
+                running.end()
     finally:
         for machine in machines:
             machine.end()
@@ -304,13 +304,13 @@ def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator
             print(f"--- {path.name}\n{path.read_text('utf-8', 'replace')[-1500:]}")
 
 
-def image_of(there: Metal, nodes: str = "w1", kernel: str = "--disk") -> str:
-    there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
-    return built(there, kernel)
+def image_of(metal: Metal, nodes: str = "w1", kernel: str = "--disk") -> str:
+    metal.hpcforge("discover", "SITE", *metal.controllers, "--trust-new", "--assign", nodes)
+    return built(metal, kernel)
 
 
-def built(there: Metal, kernel: str) -> str:
+def built(metal: Metal, kernel: str) -> str:
     """The name of the image that is built of a site's blueprint."""
-    there.hpcforge("image", "build", "SITE", kernel)
-    listed = there.hpcforge("image", "list").splitlines()
-    return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)
+    metal.hpcforge("image", "build", "SITE", kernel)
+    listed = metal.hpcforge("image", "list").splitlines()
+    return next(line.split()[0] for line in listed if str(metal.site.blueprint) in line)

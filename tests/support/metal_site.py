@@ -51,11 +51,11 @@ class MetalSite:
 
     def cli(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """hpcforge on it: VERB WORD... where BLUEPRINT stands for its file."""
-        said = [str(self.blueprint) if word == "BLUEPRINT" else word for word in words]
-        done = hpcforge(*said, "--identity", str(self.folder / "key"))
-        print(done.stderr, done.stdout)
-        assert done.returncode == code, done.stderr
-        return done
+        arguments = [str(self.blueprint) if word == "BLUEPRINT" else word for word in words]
+        process = hpcforge(*arguments, "--identity", str(self.folder / "key"))
+        print(process.stderr, process.stdout)
+        assert process.returncode == code, process.stderr
+        return process
 
 
 def metal_site(
@@ -73,8 +73,8 @@ def metal_site(
         name: {"bmc": {"address": address, **certificate}, "mac": f"02:00:00:00:00:{place:02x}", "serial": f"SN{place}"}
         for place, (name, address) in enumerate(zip(names, at.addresses, strict=False), 1)
     }
-    said = {"schema": 1, "bmcs": {"user": USER, "port": at.port}, "nodes": machines if known else {}}
-    (folder / "machines.yaml").write_text("# ours\n" + yaml.safe_dump(said, sort_keys=False))
+    inventory = {"schema": 1, "bmcs": {"user": USER, "port": at.port}, "nodes": machines if known else {}}
+    (folder / "machines.yaml").write_text("# ours\n" + yaml.safe_dump(inventory, sort_keys=False))
     key = x25519.Identity.generate()
     (folder / "key").write_text(f"{key}\n")
     (folder / "key").chmod(0o600)

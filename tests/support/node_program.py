@@ -67,8 +67,8 @@ class Node:
 
     def observed(self, **more: Any) -> dict[str, Any]:
         """What a node says that nothing is wanted of."""
-        [seen] = of(self.send({"verb": "observe", "wanted": [], "surplus": True, **more}), "observed")
-        return seen
+        [answer] = of(self.send({"verb": "observe", "wanted": [], "surplus": True, **more}), "observed")
+        return answer
 
     def until(self, command: str, timeout_s: float = 60) -> None:
         """Wait until a line succeeds on the node."""
@@ -104,8 +104,8 @@ def quiet(_line: str) -> None:
 def run(**more: Any) -> dict[str, Any]:
     """A run later than any before."""
     number = next(_NUMBERS)
-    who = {"who": "ann@operator", "cluster": "lab", "hpcforge": "0.1.0", "commit": None}
-    return {"number": number, "id": f"run{number}", **who, **more}
+    origin = {"who": "ann@operator", "cluster": "lab", "hpcforge": "0.1.0", "commit": None}
+    return {"number": number, "id": f"run{number}", **origin, **more}
 
 
 def converge(phase: str, work: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def main(stream: str) -> None:
     before_mib = peak_mib()
     ended = gevent.spawn(ssh.execute, client, target, "x", listen_s=30.0, on_line=lambda line: None).get()
     node.sending.join()
-    told = {"flooded": ended.flooded, "late": ended.late, "grown_mib": peak_mib() - before_mib}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result = {"flooded": ended.flooded, "late": ended.late, "grown_mib": peak_mib() - before_mib}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

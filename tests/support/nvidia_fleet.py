@@ -90,7 +90,7 @@ class Fleet:
             "SUBNET": str(_SUBNET[self.kind]),
             "ENFORCE": _ENFORCE[self.kind],
         }
-        self.site.blueprint.write_text(re.sub("|".join(words), lambda found: words[found[0]], _BLUEPRINT))
+        self.site.blueprint.write_text(re.sub("|".join(words), lambda match: words[match[0]], _BLUEPRINT))
 
     def up(self) -> None:
         """Start the nodes, and give workers the repository: machines with a module that their kernel can load."""
@@ -109,10 +109,10 @@ class Fleet:
     def run(self, verb: str, *options: str, code: int = 0) -> str:
         """What an hpcforge says that takes the nodes for real ones."""
         began = time.monotonic()
-        done = self.site.as_real(verb, *options)
+        process = self.site.as_real(verb, *options)
         print(f"{verb:<20} {time.monotonic() - began:6.0f} s", flush=True)
-        assert done.returncode == code
-        return done.stdout + done.stderr
+        assert process.returncode == code
+        return process.stdout + process.stderr
 
     def boots(self) -> dict[str, tuple[str, ...]]:
         """The ids of all boots of which each node's journal knows."""
@@ -121,20 +121,22 @@ class Fleet:
 
     def begun_since(self, boots: dict[str, tuple[str, ...]]) -> dict[str, int]:
         """How many boots of each node are not among these."""
-        return {node: len(known) - len(boots[node]) for node, known in self.boots().items()}
+        return {node: len(boot_ids) - len(boots[node]) for node, boot_ids in self.boots().items()}
 
     def told(self) -> list[tuple[float, str, str]]:
         """When slurmctld was told to drain which node, or to use it again, as its log has it."""
         text = self.site.ssh("head", f"sudo cat {_LOG}")
-        found = re.findall(r"^\[(\S+?)\] .*update_node: node (\S+) state set to (\S+)", text, re.MULTILINE)
-        seconds = "; ".join(f"date -d {when} +%s.%N" for when, _, _ in found) or ":"
+        matches = re.findall(r"^\[(\S+?)\] .*update_node: node (\S+) state set to (\S+)", text, re.MULTILINE)
+        seconds = "; ".join(f"date -d {when} +%s.%N" for when, _, _ in matches) or ":"
         times = map(float, self.site.ssh("head", seconds).split())
-        words = [(node, "drain" if state.startswith("DRAIN") else "resume") for _, node, state in found]
-        return [(when, what, node) for when, (node, what) in zip(times, words, strict=True)]
+        words = [(node, "drain" if state.startswith("DRAIN") else "resume") for _, node, state in matches]
+        return [(when, action, node) for when, (node, action) in zip(times, words, strict=True)]
 
-    def each_once(self, told: Sequence[tuple[float, str, str]]) -> bool:
+    def each_once(self, commands: Sequence[tuple[float, str, str]]) -> bool:
         """Whether that is one drain of each worker and one return, and nothing else."""
-        return Counter((what, node) for _, what, node in told) == Counter(product(("drain", "resume"), self.workers))
+        return Counter((action, node) for _, action, node in commands) == Counter(
+            product(("drain", "resume"), self.workers)
+        )
 
     def started(self) -> list[tuple[float, str, str]]:
         """When each worker's boot began."""
@@ -177,33 +179,33 @@ class Fleet:
         """A kernel for which the driver does not build is refused with the set that works; no node is touched."""
         self.write(OLD_570, NEW_KERNEL)
         before = self.kept()
-        for said in (
+        for output in (
             self.site.cli("validate", "BLUEPRINT").stderr,
             self.run("plan", code=3),
             self.run("apply", "--yes", code=3),
         ):
-            assert "error: SOFTWARE-031: " in said
+            assert "error: SOFTWARE-031: " in output
             nearest = f"software.nvidia.driver: {NEW_570} (NVIDIA, R570, instead of {OLD_570})"
-            assert f"hint: nearest set that works: {nearest}\n" in said
+            assert f"hint: nearest set that works: {nearest}\n" in output
         assert self.kept() == before
 
     def gets_another_driver(self) -> None:
         """Beside a job on w02: each is drained and restarted once, one after the other; the job ends by itself."""
         job = self._job()
         self.write(NEW_570)
-        boots, told = self.boots(), self.told()
+        boots, commands = self.boots(), self.told()
         self._planned(job)
-        assert (self.boots(), self.told()) == (boots, told)  # to look changes nothing
+        assert (self.boots(), self.told()) == (boots, commands)  # to look changes nothing
 
         self.run("apply", "--yes")
-        fresh = self.told()[len(told) :]
+        fresh = self.told()[len(commands) :]
         assert self.each_once(fresh)
         assert self.begun_since(boots) == {"head": 0, **dict.fromkeys(self.workers, 1)}
         # one after the other, the canary first: who is drained next is so when the one before is in service again
-        story = [(what, node) for _, what, node in sorted([*fresh, *self.started()])]
+        story = [(action, node) for _, action, node in sorted([*fresh, *self.started()])]
         order = [node for _, node in story[::3]]
         assert order[0] == "w01"
-        assert story == [(what, node) for node in order for what in ("drain", "start", "resume")]
+        assert story == [(action, node) for node in order for action in ("drain", "start", "resume")]
 
         ended = self.site.ssh("head", f"scontrol show job {job}")
         assert "JobState=FAILED Reason=NonZeroExitCode" in ended
@@ -226,23 +228,23 @@ class Fleet:
 
     def _planned(self, job: str) -> None:
         """A plan says who is drained, who waits for the job, and that all workers are restarted, one at a time."""
-        said, all_workers = self.run("plan", code=2), fold(self.workers)
+        output, all_workers = self.run("plan", code=2), fold(self.workers)
         for worker in self.workers:
             waits = f"; jobs run there ({job}): waited for up to 5 min 0 s, never killed" if worker == "w02" else ""
-            assert f"\n{worker} is drained first{waits}\n" in said
-        assert f"{all_workers}: restarted, and waited for up to 20 min 0 s each\n" in said
-        assert "at most 1 workers at a time\n" in said
+            assert f"\n{worker} is drained first{waits}\n" in output
+        assert f"{all_workers}: restarted, and waited for up to 20 min 0 s each\n" in output
+        assert "at most 1 workers at a time\n" in output
         count = f"{len(self.workers)} nodes to change: {all_workers}; unchanged: head; reboot: {all_workers}.\n"
-        assert count in said
+        assert count in output
 
 
 @contextmanager
 def fleet(folder: Path, kind: Literal["nspawn", "vm"], workers: int) -> Iterator[Fleet]:
     """Nodes that are up, until this ends; their blueprint has the older driver."""
-    here = Fleet(folder, kind, workers)
-    here.write(OLD_570)
+    nodes = Fleet(folder, kind, workers)
+    nodes.write(OLD_570)
     try:
-        here.up()
-        yield here
+        nodes.up()
+        yield nodes
     finally:
-        here.site.cli("rehearse", "down")
+        nodes.site.cli("rehearse", "down")

@@ -178,21 +178,21 @@ def repository(folder: Path, home: Path, signer: str, kernel_module: Module = FI
 
 
 def publish(
-    place: Path, of: Iterable[Stub], home: Path, signer: str, origin: str = "NVIDIA", suite: str | None = None
+    place: Path, stubs: Iterable[Stub], home: Path, signer: str, origin: str = "NVIDIA", suite: str | None = None
 ) -> None:
     """Put these packages and their index, signed by the key of that name, into a new folder: flat, or with a suite."""
     place.mkdir()
     tree = place.with_name(f"{place.name}-tree")
-    entries = [_entry(place, tree / f"{number}", stub) for number, stub in enumerate(of)]
+    entries = [_entry(place, tree / f"{number}", stub) for number, stub in enumerate(stubs)]
     index = "\n".join(entries)
     lists, name = (place, "Packages") if suite is None else (place / "dists" / suite, "main/binary-amd64/Packages")
     (lists / name).parent.mkdir(parents=True, exist_ok=True)
     (lists / name).write_text(index)
     digest = hashlib.sha256(index.encode()).hexdigest()
-    now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S UTC")
+    date = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S UTC")
     of_suite = f"Suite: {suite}\nCodename: {suite}\nComponents: main\nArchitectures: amd64\n" if suite else ""
     (lists / "Release").write_text(
-        f"Origin: {origin}\nLabel: {origin}\n{of_suite}Date: {now}\nSHA256:\n {digest} {len(index.encode())} {name}\n"
+        f"Origin: {origin}\nLabel: {origin}\n{of_suite}Date: {date}\nSHA256:\n {digest} {len(index.encode())} {name}\n"
     )
     _gpg(home, "--local-user", signer, "--clearsign", "-o", str(lists / "InRelease"), str(lists / "Release"))
 
@@ -226,6 +226,6 @@ def _write(path: Path, text: str | bytes) -> None:
 def _gpg(home: Path, *arguments: str) -> str:
     env = {"GNUPGHOME": str(home), "PATH": os.environ["PATH"]}
     argv = ["gpg", "--batch", "--quiet", *arguments]
-    said = subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=600).stdout
+    output = subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=600).stdout
     subprocess.run(["gpgconf", "--kill", "gpg-agent"], env=env, check=True, timeout=600)  # which gpg leaves behind
-    return said
+    return output

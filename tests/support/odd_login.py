@@ -63,13 +63,13 @@ def main(kind: str) -> None:
     ssh.SHELL_S = ssh.SESSION_S = ssh.HANDSHAKE_S = 1.0
     client, target = connected(OddLogin(kind)), Target("w03", "127.0.0.1", "ops", "sudo")
     printed: list[str] = []
-    told: dict[str, str | None]
+    result: dict[str, str | None]
     try:
         gevent.spawn(ssh.execute, client, target, "x", listen_s=30.0, on_line=printed.append).get()
-        told = {"reason": None, "text": " ".join(printed)}
+        result = {"reason": None, "text": " ".join(printed)}
     except UnreachableError as error:
-        told = {"reason": error.reason, "text": str(error)}
-    sys.stdout.write(json.dumps(told) + "\n")
+        result = {"reason": error.reason, "text": str(error)}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

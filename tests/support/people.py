@@ -113,7 +113,7 @@ def another_certificate_is_refused_and_renewed(site: Site) -> None:
 
 def somebody_of_the_node_is_named(site: Site) -> None:
     """The directory gives grace a number that bob of the blueprint has."""
-    taken = f"dn: uid=grace,ou=people,{_BASE}\nchangetype: modify\nreplace: uidNumber\nuidNumber: 2002\n"
-    site.ssh("head", f"sudo ldapmodify {_DIRECTORY} <<'END'\n{taken}\nEND")
-    said = f"user bob (2002) of /etc/passwd and user grace (2002) of uid=grace,ou=people,{_BASE}"
-    assert said in site.cli("plan", "BLUEPRINT").stdout
+    change = f"dn: uid=grace,ou=people,{_BASE}\nchangetype: modify\nreplace: uidNumber\nuidNumber: 2002\n"
+    site.ssh("head", f"sudo ldapmodify {_DIRECTORY} <<'END'\n{change}\nEND")
+    conflict = f"user bob (2002) of /etc/passwd and user grace (2002) of uid=grace,ou=people,{_BASE}"
+    assert conflict in site.cli("plan", "BLUEPRINT").stdout

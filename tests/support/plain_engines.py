@@ -21,7 +21,7 @@ def blueprint(folder: Path, lab: labs.Lab, machines: Mapping[str, Target], reaso
     """A blueprint of these machines behind the first, which is the head, and its inventory; `reason` is of all."""
     head, *workers = machines
     nodes = {name: {"functions": ["worker"], "hardware": "rehearsal-node"} for name in workers}
-    said = {
+    document = {
         "schema": "1",
         "name": "plain",
         "domain": "plain.example.org",
@@ -38,49 +38,49 @@ def blueprint(folder: Path, lab: labs.Lab, machines: Mapping[str, Target], reaso
         },
         "overrides": {name: {"memory_gib": "4", "reason": reason} for name in machines},
     }
-    known = {
+    inventory_nodes = {
         name: {"address": machine.address, "host_keys": list(machine.host_keys)} for name, machine in machines.items()
     }
     (folder / "machines.yaml").write_text(
-        yaml.safe_dump({"schema": 1, "access": {"key": str(lab.key)}, "nodes": known}, width=1000)
+        yaml.safe_dump({"schema": 1, "access": {"key": str(lab.key)}, "nodes": inventory_nodes}, width=1000)
     )
     path = folder / "plain.yaml"
-    path.write_text(yaml.safe_dump(said, width=1000))
+    path.write_text(yaml.safe_dump(document, width=1000))
     return path
 
 
-def ansible(of: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def ansible(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Ansible as somebody types it who has a clone."""
-    return _run(of, _BIN / "ansible", "-i", ROOT / "inventory" / "for_ansible.py", *words)
+    return _run(site, _BIN / "ansible", "-i", ROOT / "inventory" / "for_ansible.py", *words)
 
 
-def inventory(of: Path, kind: str, name: str) -> Path:
+def inventory(site: Path, kind: str, name: str) -> Path:
     """A file as `hpcforge inventory` prints it."""
-    done = _run(of, sys.executable, "-m", "hpcforge", "inventory", of, kind)
-    assert done.returncode == 0, done.stderr
-    path = of.parent / name
-    path.write_text(done.stdout)
+    process = _run(site, sys.executable, "-m", "hpcforge", "inventory", site, kind)
+    assert process.returncode == 0, process.stderr
+    path = site.parent / name
+    path.write_text(process.stdout)
     return path
 
 
-def over_ssh(of: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def over_ssh(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """ssh, clush or ansible, as somebody types it."""
-    return _run(of, *words)
+    return _run(site, *words)
 
 
-def pyinfra(of: Path, deploy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def pyinfra(site: Path, deploy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """pyinfra as somebody types it who has a clone."""
-    return _run(of, _BIN / "pyinfra", "-y", ROOT / "inventory" / "for_pyinfra.py", deploy, *words)
+    return _run(site, _BIN / "pyinfra", "-y", ROOT / "inventory" / "for_pyinfra.py", deploy, *words)
 
 
-def _run(of: Path, *words: object) -> subprocess.CompletedProcess[str]:
+def _run(site: Path, *words: object) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PATH": f"{_BIN}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "HPCFORGE_BLUEPRINT": str(of),
-        "XDG_CACHE_HOME": str(of.parent / "cache"),
-        "HOME": str(of.parent),
+        "HPCFORGE_BLUEPRINT": str(site),
+        "XDG_CACHE_HOME": str(site.parent / "cache"),
+        "HOME": str(site.parent),
         "ANSIBLE_SSH_ARGS": "-C",  # no connection that outlives the test, with a socket in a folder of a long name
     }
     return subprocess.run(

@@ -62,9 +62,9 @@ class Outcome:
             return self.code == 0 and not self.found
         expected = self.fault.expected
         right = [
-            (each.status, each.kind, each.nodes) == (expected.status, expected.kind, expected.nodes)
-            and expected.says in each.says
-            for each in self.found
+            (part.status, part.kind, part.nodes) == (expected.status, expected.kind, expected.nodes)
+            and expected.says in part.says
+            for part in self.found
         ]
         return self.code == 7 and bool(right) and all(right)
 
@@ -72,13 +72,13 @@ class Outcome:
 def read_faults(path: Path) -> tuple[str, list[Fault]]:
     """The shell functions and the faults of a file."""
     written = yaml.safe_load(path.read_text())
-    return written["functions"], [_fault(name, each) for name, each in written["faults"].items()]
+    return written["functions"], [_fault(name, entry) for name, entry in written["faults"].items()]
 
 
-def _fault(name: str, each: Mapping[str, Any]) -> Fault:
-    expect = each["expect"]
+def _fault(name: str, entry: Mapping[str, Any]) -> Fault:
+    expect = entry["expect"]
     part = Found(expect["status"], expect.get("kind", expect["test"]), tuple(expect["nodes"]), expect.get("says", ""))
-    return Fault(name, each["node"], each["plant"], each["remove"], expect["test"], part)
+    return Fault(name, entry["node"], entry["plant"], entry["remove"], expect["test"], part)
 
 
 @contextmanager
@@ -86,31 +86,31 @@ def planted(site: Rehearsal, functions: str, fault: Fault, folder: Path) -> Iter
     """Plant a fault; whatever happens, remove it."""
     folder.mkdir()
     try:
-        for where, script in fault.plant.items():
-            _run(site, functions, fault.node, where, script, folder)
+        for place, script in fault.plant.items():
+            _run(site, functions, fault.node, place, script, folder)
         yield
     finally:
-        for where, script in fault.remove.items():
-            _run(site, functions, fault.node, where, script, folder)
+        for place, script in fault.remove.items():
+            _run(site, functions, fault.node, place, script, folder)
         shutil.rmtree(folder)
         ready(site)
 
 
-def _run(site: Rehearsal, functions: str, node: str, where: str, script: str, folder: Path) -> None:
+def _run(site: Rehearsal, functions: str, node: str, place: str, script: str, folder: Path) -> None:
     """A script of a fault on this machine, or on each of some nodes."""
     lab = labs.load(site.lab)
     assert lab is not None
-    known = {name: lab.node(name).address for name in ("head", *expand("w[01-08]"))}
-    if where == "host":
+    variables = {name: lab.node(name).address for name in ("head", *expand("w[01-08]"))}
+    if place == "host":
         machine = lab.machine(node)
         (init,) = (_SYSTEMD / f"hpcforge-{machine}").rglob("init.scope/cgroup.procs")
-        known |= {"node": node, "machine": machine, "folder": str(folder), "leader": init.read_text().split()[0]}
-    text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in known.items()) + functions + script
-    if where == "host":
-        done = subprocess.run(["sh", "-ec", text], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"{script}\n{done.stderr}"
+        variables |= {"node": node, "machine": machine, "folder": str(folder), "leader": init.read_text().split()[0]}
+    text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()) + functions + script
+    if place == "host":
+        process = subprocess.run(["sh", "-ec", text], capture_output=True, text=True, timeout=120, check=False)
+        assert process.returncode == 0, f"{script}\n{process.stderr}"
         return
-    for name in expand(where):
+    for name in expand(place):
         site.inside(name, f"sudo sh -ec {shlex.quote(text)}")
 
 
@@ -131,48 +131,48 @@ def ready(site: Rehearsal) -> None:
 def verified(site: Rehearsal, blueprint: Path, fault: Fault | None, *options: str) -> Outcome:
     """Run `hpcforge verify`, and read what it found."""
     began = time.monotonic()
-    done = site.tried("verify", str(blueprint), "--json", *options)
-    document = json.loads(done.stdout) if done.stdout else {"verdicts": []}
+    process = site.tried("verify", str(blueprint), "--json", *options)
+    document = json.loads(process.stdout) if process.stdout else {"verdicts": []}
     verdicts = document["verdicts"]
-    found = [part for verdict in verdicts if verdict["status"] != "passed" for part in _parts(verdict)]
-    found += [Found("fell out", "node", (node,), why) for node, why in document.get("fell_out", {}).items()]
-    found += [Found("left out", "node", (node,), why) for node, why in document.get("left_out", {}).items()]
-    detail = "; ".join(part.says for part in found)
+    parts = [part for verdict in verdicts if verdict["status"] != "passed" for part in _parts(verdict)]
+    parts += [Found("fell out", "node", (node,), reason) for node, reason in document.get("fell_out", {}).items()]
+    parts += [Found("left out", "node", (node,), reason) for node, reason in document.get("left_out", {}).items()]
+    detail = "; ".join(part.says for part in parts)
     times = {verdict["test"]: verdict["seconds"] for verdict in verdicts}
-    return Outcome(fault, done.returncode, tuple(found), detail, round(time.monotonic() - began, 1), times)
+    return Outcome(fault, process.returncode, tuple(parts), detail, round(time.monotonic() - began, 1), times)
 
 
 def _parts(verdict: Mapping[str, Any]) -> Iterator[Found]:
     """The parts that a verdict names: those of the isolation, or its node."""
-    named = verdict["isolation"]["named"] if verdict["isolation"] else []
-    for each in named:
-        yield Found(verdict["status"], each["kind"], tuple(each["nodes"]), each["detail"])
-    if not named:
+    parts = verdict["isolation"]["named"] if verdict["isolation"] else []
+    for part in parts:
+        yield Found(verdict["status"], part["kind"], tuple(part["nodes"]), part["detail"])
+    if not parts:
         nodes = (verdict["node"],) if verdict["node"] else ()
         yield Found(verdict["status"], verdict["test"], nodes, verdict["detail"])
 
 
 def table(outcomes: list[Outcome], when: str) -> str:
     """A dated table in Markdown: each fault with what was found, and the sums."""
-    faults = [each for each in outcomes if each.fault is not None]
-    healthy = [each for each in outcomes if each.fault is None]
-    rows = [_row(each, each.fault) for each in outcomes if each.fault is not None]
-    hits, false = sum(each.hit for each in faults), sum(not each.hit for each in healthy)
-    seconds = sorted(round(each.seconds) for each in healthy) or [0]
+    faults = [outcome for outcome in outcomes if outcome.fault is not None]
+    healthy = [outcome for outcome in outcomes if outcome.fault is None]
+    rows = [_row(outcome, outcome.fault) for outcome in outcomes if outcome.fault is not None]
+    hits, false = sum(outcome.hit for outcome in faults), sum(not outcome.hit for outcome in healthy)
+    seconds = sorted(round(outcome.seconds) for outcome in healthy) or [0]
     sums = f"{when}: {hits} hits, {len(faults) - hits} misses; {false} false alarms in {len(healthy)} healthy runs"
-    said = [f"- {each.detail}" for each in healthy if not each.hit]
+    details = [f"- {outcome.detail}" for outcome in healthy if not outcome.hit]
     lines = [
         "| planted | verdict | s |",
         "|---|---|---|",
         *rows,
         "",
         f"{sums}, {seconds[0]} to {seconds[-1]} s.",
-        *said,
+        *details,
     ]
     return "\n".join(lines) + "\n"
 
 
 def _row(outcome: Outcome, fault: Fault) -> str:
-    named = "; ".join(f"{part.status}: {part.kind} {', '.join(part.nodes)}" for part in outcome.found) or "passed"
+    parts = "; ".join(f"{part.status}: {part.kind} {', '.join(part.nodes)}" for part in outcome.found) or "passed"
     miss = "" if outcome.hit else "**miss** "
-    return f"| {fault.node}: {fault.name} | {miss}{fault.test} {named} | {outcome.seconds:.0f} |"
+    return f"| {fault.node}: {fault.name} | {miss}{fault.test} {parts} | {outcome.seconds:.0f} |"

@@ -57,9 +57,11 @@ class Client:
 
     def run(self, *argv: str, code: int = 0) -> bytes:
         """What a command prints there."""
-        done = subprocess.run(["ip", "netns", "exec", self.space, *argv], capture_output=True, check=False, timeout=60)
-        assert done.returncode == code, done.stderr
-        return done.stdout
+        process = subprocess.run(
+            ["ip", "netns", "exec", self.space, *argv], capture_output=True, check=False, timeout=60
+        )
+        assert process.returncode == code, process.stderr
+        return process.stdout
 
     def dhcp(self, mac: str, architecture: int = 0, ipxe: str = "", how: str = "dhcp") -> Any:
         """What firmware is told with its address."""
@@ -76,9 +78,9 @@ class Client:
         body, _, status = self.run(*argv).rpartition(b"\n")
         return int(status), body
 
-    def post(self, what: str, token: str, body: str) -> tuple[int, bytes]:
+    def post(self, path: str, token: str, body: str) -> tuple[int, bytes]:
         """The same for what the installer sends."""
-        return self.http(f"/machine/{what}", "-H", f"X-Token: {token}", "--data-binary", body)
+        return self.http(f"/machine/{path}", "-H", f"X-Token: {token}", "--data-binary", body)
 
 
 def discover(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str, Any] | None:
@@ -98,29 +100,29 @@ def proxied(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str
     Where its offer has no file the server's other port is asked, for the first entry of the menu if the offer has one
     (PXE 2.1, 2.2).
     """
-    found: dict[str, Any] = {"address": None, "server": None, "file": None}
+    offer: dict[str, Any] = {"address": None, "server": None, "file": None}
     item = b""
     until = time.monotonic() + _WAIT_S
     with _asking(interface, 68) as asking:
         asking.sendto(_request(mac, architecture, ipxe, 1), ("255.255.255.255", 67))
-        while (left := until - time.monotonic()) > 0:
-            asking.settimeout(left)
+        while (remaining_s := until - time.monotonic()) > 0:
+            asking.settimeout(remaining_s)
             try:
                 answer = asking.recv(2048)
             except TimeoutError:
                 break
             options = _options(answer[240:])
             if answer[16:20] != bytes(4):
-                found["address"] = _ip(answer[16:20])
+                offer["address"] = _ip(answer[16:20])
             if options.get(_CLASS) == b"PXEClient":
-                found |= {"server": _ip(options[_SERVER]), "file": _file(answer)}
+                offer |= {"server": _ip(options[_SERVER]), "file": _file(answer)}
                 if ipxe and answer[20:24] == bytes(4):  # it would ask again, and take no file from the answer
-                    found["file"] = None
+                    offer["file"] = None
                 menu = _options(options.get(_VENDOR, b"")).get(_MENU, b"")[:2]
                 item = bytes((_VENDOR, 7, _ITEM, 4)) + menu + b"\0\0" + b"\xff" if menu else b""
-    if found["file"] == "" and found["address"]:
-        found["file"] = _booted(found["server"], mac, architecture, ipxe, item, found["address"])
-    return found
+    if offer["file"] == "" and offer["address"]:
+        offer["file"] = _booted(offer["server"], mac, architecture, ipxe, item, offer["address"])
+    return offer
 
 
 def _booted(server: str, mac: str, architecture: int, ipxe: bool, more: bytes, address: str) -> str | None:
@@ -167,15 +169,15 @@ def _ip(raw: bytes) -> str:
 
 
 def _options(raw: bytes) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+    options: dict[int, bytes] = {}
     at = 0
     while at < len(raw) and raw[at] != 255:
         if raw[at] == 0:
             at += 1
             continue
-        found[raw[at]] = raw[at + 2 : at + 2 + raw[at + 1]]
+        options[raw[at]] = raw[at + 2 : at + 2 + raw[at + 1]]
         at += 2 + raw[at + 1]
-    return found
+    return options
 
 
 def tftp(server: str, name: str) -> bytes:
@@ -183,18 +185,18 @@ def tftp(server: str, name: str) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(_WAIT_S)
         asking.sendto(b"\0\x01" + name.encode() + b"\0octet\0", (server, 69))
-        whole, expected = b"", 1
+        content, expected = b"", 1
         while True:
             packet, sender = asking.recvfrom(2048)
             kind, number = struct.unpack(">HH", packet[:4])
             if kind != 3:
                 raise SystemExit(packet[4:].decode("utf-8", "replace"))
             if number == expected & 0xFFFF:
-                whole += packet[4:]
+                content += packet[4:]
                 expected += 1
             asking.sendto(b"\0\x04" + packet[2:4], sender)
             if len(packet) < 516:
-                return whole
+                return content
 
 
 if __name__ == "__main__":

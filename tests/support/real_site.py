@@ -23,10 +23,10 @@ class Rehearsal:
 
     def cli(self, *arguments: str, code: int = 0) -> str:
         """What it says on both streams; it must end with this exit status."""
-        done = self.tried(*arguments)
-        said = f"{done.stderr}{done.stdout}"
-        assert done.returncode == code, end_of(said)
-        return said
+        process = self.tried(*arguments)
+        output = f"{process.stderr}{process.stdout}"
+        assert process.returncode == code, end_of(output)
+        return output
 
     def tried(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command, whatever its exit status is."""
@@ -34,7 +34,7 @@ class Rehearsal:
             "HPCFORGE_IDENTITY": str(self.folder / "age.key"),
             "XDG_STATE_HOME": str(self.folder / "state"),
         }
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "hpcforge", *arguments, "--lab", self.lab],
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
@@ -43,26 +43,26 @@ class Rehearsal:
             timeout=1800,
             check=False,
         )
-        said = end_of(f"{done.stderr}{done.stdout}")
-        print(f"$ hpcforge {' '.join(arguments)}\n{said}exit status {done.returncode}\n")
-        return done
+        output = end_of(f"{process.stderr}{process.stdout}")
+        print(f"$ hpcforge {' '.join(arguments)}\n{output}exit status {process.returncode}\n")
+        return process
 
     def inside(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
         return on_node(self.lab, node, script)
 
-    def becomes(self, node: str, script: str, wanted: str) -> None:
+    def becomes(self, node: str, script: str, expected: str) -> None:
         """What a script prints becomes this."""
-        becomes_on_node(self.lab, node, script, wanted)
+        becomes_on_node(self.lab, node, script, expected)
 
 
 @contextmanager
 def configured(folder: Path, name: str, site: Path, nodes: str) -> Iterator[Rehearsal]:
     """These nodes of a site, up and applied without its tests; taken down afterwards."""
-    here = Rehearsal(folder, f"test-{name}-{os.getpid()}")
+    rehearsal = Rehearsal(folder, f"test-{name}-{os.getpid()}")
     try:
-        here.cli("rehearse", "up", str(site), "--nodes", nodes)
-        here.cli("apply", str(site), "--yes", "--verify", "none")
-        yield here
+        rehearsal.cli("rehearse", "up", str(site), "--nodes", nodes)
+        rehearsal.cli("apply", str(site), "--yes", "--verify", "none")
+        yield rehearsal
     finally:
-        here.cli("rehearse", "down")
+        rehearsal.cli("rehearse", "down")

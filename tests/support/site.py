@@ -50,9 +50,9 @@ class Begun:
         end = time.monotonic() + BECOMES_S
         while True:
             over = self.process.poll() is not None or time.monotonic() > end
-            if text in (said := self.said()):
+            if text in (output := self.said()):
                 return
-            assert not over, said
+            assert not over, output
             time.sleep(0.05)
 
     def send(self, number: signal.Signals) -> None:
@@ -70,32 +70,32 @@ class Begun:
 
 def _tried_on_node(lab: str, node: str, script: str) -> subprocess.CompletedProcess[str]:
     """A shell script on a lab's node, by the command that `rehearse ssh` ends in."""
-    found = labs.load(lab)
-    assert found is not None
-    done = subprocess.run(
-        labs.ssh_argv(found, node, ["sh", "-c", script]),
+    record = labs.load(lab)
+    assert record is not None
+    process = subprocess.run(
+        labs.ssh_argv(record, node, ["sh", "-c", script]),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=1800,
         check=False,
     )
-    print(f"on {node}: {script}\n{end_of(done.stderr)}{end_of(done.stdout)}exit status {done.returncode}\n")
-    return done
+    print(f"on {node}: {script}\n{end_of(process.stderr)}{end_of(process.stdout)}exit status {process.returncode}\n")
+    return process
 
 
 def on_node(lab: str, node: str, script: str) -> str:
     """What a shell script on a lab's node prints; it must succeed."""
-    done = _tried_on_node(lab, node, script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = _tried_on_node(lab, node, script)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
-def becomes_on_node(lab: str, node: str, script: str, wanted: str) -> None:
+def becomes_on_node(lab: str, node: str, script: str, expected: str) -> None:
     """What a script prints becomes this, some time after what brings it about; while it fails it is not yet so."""
     until = time.monotonic() + BECOMES_S
-    while (done := _tried_on_node(lab, node, script)).returncode or done.stdout != wanted:
-        assert time.monotonic() < until, done.stdout + done.stderr
+    while (process := _tried_on_node(lab, node, script)).returncode or process.stdout != expected:
+        assert time.monotonic() < until, process.stdout + process.stderr
         time.sleep(0.5)
 
 
@@ -132,7 +132,7 @@ class Site:
     def _run(
         self, program: list[str], words: list[str], environment: dict[str, str], said: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *program, *words],
             env=environment,
             input=said,
@@ -141,9 +141,9 @@ class Site:
             timeout=1800,
             check=False,
         )
-        ends = end_of(done.stderr) + end_of(done.stdout)
-        print(f"$ hpcforge {' '.join(words)}\n{ends}exit status {done.returncode}\n")
-        return done
+        ends = end_of(process.stderr) + end_of(process.stdout)
+        print(f"$ hpcforge {' '.join(words)}\n{ends}exit status {process.returncode}\n")
+        return process
 
     def begin(self, *arguments: str) -> Begun:
         """hpcforge in the background, in a session of its own; at the end of `with` it is over."""
@@ -181,18 +181,18 @@ class Site:
 
     def unpack(self, node: str, packed: bytes) -> None:
         """Put a compressed tar archive below /srv of a node."""
-        found = labs.load(self.lab)
-        assert found is not None
-        argv = labs.ssh_argv(found, node, ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
+        record = labs.load(self.lab)
+        assert record is not None
+        argv = labs.ssh_argv(record, node, ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
         subprocess.run(argv, input=packed, check=True, timeout=600)
 
     def fetch(self, node: str, file: str) -> bytes:
         """What is in a file of a node, whose name a shell there makes of `file`."""
-        found = labs.load(self.lab)
-        assert found is not None
-        argv = labs.ssh_argv(found, node, ["sh", "-c", f"cat {file}"])
+        record = labs.load(self.lab)
+        assert record is not None
+        argv = labs.ssh_argv(record, node, ["sh", "-c", f"cat {file}"])
         return subprocess.run(argv, check=True, capture_output=True, timeout=600).stdout
 
-    def becomes(self, node: str, script: str, wanted: str) -> None:
+    def becomes(self, node: str, script: str, expected: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""
-        becomes_on_node(self.lab, node, script, wanted)
+        becomes_on_node(self.lab, node, script, expected)

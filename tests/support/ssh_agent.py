@@ -26,7 +26,7 @@ def _add(socket: Path, key: Path, deadline: float) -> None:
     # Its socket is there a moment before anybody listens at it.
     environment = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
     while (
-        done := subprocess.run(["ssh-add", "-q", key], env=environment, capture_output=True, check=False)
+        process := subprocess.run(["ssh-add", "-q", key], env=environment, capture_output=True, check=False)
     ).returncode:
-        assert time.monotonic() < deadline, done.stderr
+        assert time.monotonic() < deadline, process.stderr
         time.sleep(0.05)

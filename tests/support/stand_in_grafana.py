@@ -25,7 +25,7 @@ FOLDER = Path("/etc/grafana")
 
 def expanded(text: str) -> str:
     """A value with what the files have that it names."""
-    return re.sub(r"\$__file\{([^}]*)\}", lambda found: Path(found[1]).read_text().strip(), text)
+    return re.sub(r"\$__file\{([^}]*)\}", lambda match: Path(match[1]).read_text().strip(), text)
 
 
 def basic(user: str, password: str) -> str:

@@ -47,13 +47,13 @@ def inspection(blueprint: Path, node: str) -> str:
     code = {role.name: site_role_code(role.path) for role in cluster.site_roles}
     desired = compile_desired(cluster, roles, {"munge_key": None}, code)
     contents = Contents(desired.texts, {})
-    asked = [{**wanted(role, contents), "checks": []} for role in desired.nodes[node]]
-    return bundle.payload({"verb": "observe", "wanted": asked, "inspect": True})
+    requests = [{**wanted(role, contents), "checks": []} for role in desired.nodes[node]]
+    return bundle.payload({"verb": "observe", "wanted": requests, "inspect": True})
 
 
 def read_costs(output: str) -> tuple[list[str], dict[str, float]]:
     """Return the obstacles and warnings of an answer, and the CPU seconds by subject."""
     *answers, costs = [json.loads(line) for line in output.splitlines()]
     assert any(answer["event"] == "observed" for answer in answers), output
-    named = [str(each) for answer in answers for each in answer.get("obstacles", ())]
-    return named + [answer["detail"] for answer in answers if answer["event"] == "warning"], costs
+    obstacles = [str(obstacle) for answer in answers for obstacle in answer.get("obstacles", ())]
+    return obstacles + [answer["detail"] for answer in answers if answer["event"] == "warning"], costs

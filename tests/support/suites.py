@@ -82,7 +82,7 @@ def slurm_tests(expect: Path, families: tuple[int, ...]) -> list[str]:
 def read_expected(path: Path = SLURM_TABLE) -> Expected:
     """Return the known failures; ValueError for a cause that is none of the three."""
     written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    failures = {test: (cause, why) for cause in _CAUSES for test, why in written.pop(cause, {}).items()}
+    failures = {test: (cause, reason) for cause in _CAUSES for test, reason in written.pop(cause, {}).items()}
     families = tuple(written.pop("families"))
     if written:
         raise ValueError(f"{path.name}: {', '.join(written)} is none of families, {', '.join(_CAUSES)}")

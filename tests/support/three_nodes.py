@@ -295,8 +295,8 @@ class Nodes:
             event = hearing.take(line if isinstance(line, str) else json.dumps(line))
             if event is not None:
                 kind, data = event
-                heard = {"heard": {"asked_s": 1.7e9, "said_s": 1.7e9}} if kind == "observed" else {}
-                self.events.append(Event(task.node, task.id, kind, {**data, **heard}))
+                clock = {"heard": {"asked_s": 1.7e9, "said_s": 1.7e9}} if kind == "observed" else {}
+                self.events.append(Event(task.node, task.id, kind, {**data, **clock}))
         error = hearing.error(task.node, None)
         self.events.append(Event(task.node, task.id, "result", result(ok=error is None, rc=0, error=error)))
 
@@ -343,26 +343,26 @@ class Printed:
 
     def apply(self) -> tuple[Plan, RunResult]:
         with Progress(self.human, live=False) as human, Stream(human, self.json.write) as stream:
-            found, plan = self.look()
+            observed, plan = self.look()
             stream.plan(plan, {})
-            receipts = [one.receipt for one in found.observed.values()]
-            run = RUN.numbered(receipts, found.roster)
+            receipts = [one.receipt for one in observed.observed.values()]
+            run = RUN.numbered(receipts, observed.roster)
             assert run.number == 8
             ended = execute(plan, {}, self.engine, stream.event, lambda: False, run)
-            facts = latest_facts(found.observed, ended)
+            facts = latest_facts(observed.observed, ended)
             admission = admit(self.engine, plan, facts, 0.0, ended)
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
-            for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
+            for problem in write_log(self.engine, "head", one, observed.roster, "small", observed.strangers):
                 stream.say(problem)
-            verified = Verified(recorded=load(found.head.reads.get(VERDICTS_PATH)))
+            verified = Verified(recorded=load(observed.head.reads.get(VERDICTS_PATH)))
             stream.result(ApplyResult(ended, admission, verified), 0)
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
         self.text += [verdicts_text(verified, "hpcforge apply", ended.lost, 1.7e9 + 9), stays_text(ended.stays)]
         return plan, ended
 
     def status(self) -> None:
-        found = status(self.engine, CLUSTER, 10, print, desired=DESIRED)
-        self.text += [status_text(found, 1.8e9), history_table(found.history), json.dumps(status_json(found, None))]
+        state = status(self.engine, CLUSTER, 10, print, desired=DESIRED)
+        self.text += [status_text(state, 1.8e9), history_table(state.history), json.dumps(status_json(state, None))]
 
     def check(self) -> None:
         """Nothing steers a terminal, no line is forged, and the JSON lines are ours."""

@@ -122,8 +122,8 @@ class Timing:
         say = terminalreporter.write_line
         terminalreporter.section(f"slowest {_SLOWEST}: seconds, and how busy all cores were meanwhile")
         for test in sorted(self._spent, key=lambda test: -test.wall_s)[:_SLOWEST]:
-            what = "computes" if test.busy >= 0.5 else "waits"
-            say(f"{test.wall_s:7.1f} s  {test.busy:4.0%}  {what:8}  {test.test}")
+            activity = "computes" if test.busy >= 0.5 else "waits"
+            say(f"{test.wall_s:7.1f} s  {test.busy:4.0%}  {activity:8}  {test.test}")
         terminalreporter.section("minutes" + f", on a machine {slowness():.1f} times slower" * (slowness() > 1))
         for name, minutes in sorted(story_minutes(self._spent).items()):
             say(f"{minutes:6.1f} min  {name}")

@@ -29,10 +29,10 @@ class _Quiet(SimpleHTTPRequestHandler):
 def certificate(folder: Path, ends: timedelta = timedelta(days=2)) -> tuple[Path, Path]:
     """Make a certificate of `localhost` that signs itself, and its key: their files. It ends so long after now."""
     made = folder / "localhost.pem", folder / "localhost.key"
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    key, begin = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now - timedelta(days=9)).not_valid_after(now + ends)
+    builder = builder.not_valid_before(begin - timedelta(days=9)).not_valid_after(begin + ends)
     builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     made[0].write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))

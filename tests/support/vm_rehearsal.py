@@ -40,23 +40,23 @@ def blueprint(name: str, own: str) -> str:
 
     A section that both begin with a line of its own has the lines of both; else that of its own counts.
     """
-    both = _sections(f"name: {name}\ndomain: {name}.example.org\n{COMMON}")
+    sections = _sections(f"name: {name}\ndomain: {name}.example.org\n{COMMON}")
     for section, text in _sections(own).items():
         begins = f"{section}:\n"
-        together = both.get(section, "").startswith(begins) and text.startswith(begins)
-        both[section] = both[section] + text.removeprefix(begins) if together else text
-    return "".join(both.values())
+        together = sections.get(section, "").startswith(begins) and text.startswith(begins)
+        sections[section] = sections[section] + text.removeprefix(begins) if together else text
+    return "".join(sections.values())
 
 
 def _sections(text: str) -> dict[str, str]:
     """The lines of each section of a blueprint, by its name."""
-    found: dict[str, str] = {}
+    sections: dict[str, str] = {}
     name = ""
     for line in text.splitlines(keepends=True):
         if not line[0].isspace():
             name = line.partition(":")[0]
-        found[name] = found.get(name, "") + line
-    return found
+        sections[name] = sections.get(name, "") + line
+    return sections
 
 
 def environment() -> dict[str, str]:
@@ -116,16 +116,16 @@ class Rehearsal:
         began = time.monotonic()
         running = self.start(*words)
         try:
-            out, said = running.communicate()
+            out, errors_text = running.communicate()
         finally:
             running.kill()
         if words[:2] != ("rehearse", "ssh"):
             took(began, *(str(word) for word in words[:2] if word != self.blueprint))
-        for line in said.splitlines():
+        for line in errors_text.splitlines():
             if line.startswith("time: ") or ": started at" in line:
                 print(f"    {line}", flush=True)
-        assert running.returncode == expect, said + out
-        return said + out if errors else out
+        assert running.returncode == expect, errors_text + out
+        return errors_text + out if errors else out
 
     def on(self, node: str, command: str) -> str:
         return self.run("rehearse", "ssh", self.blueprint, node, "--", command)
@@ -141,18 +141,18 @@ class Rehearsal:
         os.kill(pid, signal.SIGKILL)
         assert processes.wait_until(lambda: not labs.runs(lab, node), timeout_s=60)
 
-    def becomes(self, node: str, command: str, wanted: str) -> None:
+    def becomes(self, node: str, command: str, expected: str) -> None:
         """Wait until a command succeeds and says so. Until then it may fail, as may the way to a node that changes."""
         deadline = time.monotonic() + STEP_S
         while True:
             look = self.start("rehearse", "ssh", self.blueprint, node, "--", command)
             try:
-                said, complaint = look.communicate()
+                output, complaint = look.communicate()
             finally:
                 look.kill()
-            if (look.returncode, said.strip()) == (0, wanted):
+            if (look.returncode, output.strip()) == (0, expected):
                 return
-            assert time.monotonic() < deadline, said + complaint
+            assert time.monotonic() < deadline, output + complaint
             time.sleep(2)
 
     @contextmanager
@@ -168,8 +168,8 @@ class Rehearsal:
 
     def to_worker(self, name: str, command: str) -> str:
         """What a user of the head's gets to see who goes to w01 by ssh."""
-        known = "StrictHostKeyChecking=accept-new"
-        return self.user(name, "ssh", "-o", "BatchMode=yes", "-o", known, "w01", command)
+        option = "StrictHostKeyChecking=accept-new"
+        return self.user(name, "ssh", "-o", "BatchMode=yes", "-o", option, "w01", command)
 
 
 @contextmanager
@@ -180,9 +180,9 @@ def with_image(name: str, folder: Path, text: str, roles: Mapping[str, str] | No
     """
     file = folder / "machines.yaml"
     file.write_text(text)
-    for role, said in (roles or {}).items():
+    for role, role_text in (roles or {}).items():
         (folder / "roles" / role).mkdir(parents=True)
-        (folder / "roles" / role / "role.yaml").write_text(said)
+        (folder / "roles" / role / "role.yaml").write_text(role_text)
     rehearsal = Rehearsal(name, file)
     print()
     try:

@@ -61,15 +61,17 @@ def password(site: Site) -> str:
 def asked(site: Site, query: str) -> list[dict[str, Any]]:
     """What Prometheus answers, through the web server."""
     text = got(site, f"https://{address(site)}/prometheus/api/v1/query?query={quote(query)}", password(site))
-    found: list[dict[str, Any]] = json.loads(text.partition(" ")[2])["data"]["result"]
-    return found
+    rows: list[dict[str, Any]] = json.loads(text.partition(" ")[2])["data"]["result"]
+    return rows
 
 
-def wait_for(site: Site, query: str, wanted: dict[str, float]) -> float:
+def wait_for(site: Site, query: str, expected: dict[str, float]) -> float:
     """Wait until a query has these values by node. Returns how long it took, seconds."""
     began = time.monotonic()
-    while (found := {row["metric"].get("node", "-"): float(row["value"][1]) for row in asked(site, query)}) != wanted:
-        assert time.monotonic() < began + BECOMES_S, found
+    while (
+        observed := {row["metric"].get("node", "-"): float(row["value"][1]) for row in asked(site, query)}
+    ) != expected:
+        assert time.monotonic() < began + BECOMES_S, observed
         time.sleep(0.5)
     return time.monotonic() - began
 
@@ -81,11 +83,11 @@ def receive(site: Site) -> None:
 
 def told_at(site: Site) -> dict[str, float]:
     """What the receiver was told so far, STATUS ALERT NODE, and when each first, seconds since 1970."""
-    found: dict[str, float] = {}
+    first_s: dict[str, float] = {}
     for line in site.ssh("head", "cat /var/tmp/alerts 2>/dev/null || :").splitlines():
-        what, _, at = line.rpartition(" ")
-        found.setdefault(what, float(at))
-    return found
+        alert, _, at = line.rpartition(" ")
+        first_s.setdefault(alert, float(at))
+    return first_s
 
 
 def told(site: Site) -> set[str]:

@@ -1,4 +1,4 @@
-"""The table of what ran on which real GPU, for README.md and docs/support.md."""
+"""The table of the parts that ran on real GPUs, for README.md and docs/support.md."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _rows(data: Any) -> Iterator[str]:
     for card in data["cards"]:
         ran = {*card["held"], *card["broken"]}
         versions = f"driver {card['driver']}, PyTorch {card['torch']}, NCCL {card['nccl']}"
-        where = f"{card['card']}, {card['date']}, at {card['commit']}: {versions}"
+        run = f"{card['card']}, {card['date']}, at {card['commit']}: {versions}"
         never = [name for name in every if name not in ran]
         hidden = f"{_names(never)}; what one GPU cannot show: {data['one_gpu_cannot_show']}"
-        yield f"| {where} | {_names(card['held'])} | {_names(card['broken'])} | {hidden} |"
+        yield f"| {run} | {_names(card['held'])} | {_names(card['broken'])} | {hidden} |"
 
 
 def _names(names: list[str]) -> str:

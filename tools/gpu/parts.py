@@ -1,6 +1,6 @@
-"""The parts of the report: what each claims, what it runs, and which judgement it gets. Most valuable first.
+"""The parts of the report: the claim, the processes and the judgement of each. Most valuable first.
 
-Python with PyTorch is all that these need. A part whose program is not there is not run, and says why.
+They need only Python with PyTorch. A part without its program does not run, and reports the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def ranks(test: str, count: int, arguments: str = "") -> Callable[[Place], list[
 
 
 def agents(place: Place) -> list[Process]:
-    """Two launchers of one rank each, which start both ranks again after one was killed."""
+    """Return two launchers of one rank each, which restart both ranks after one was killed."""
     port, processes = free_port(), []
     for number in range(2):
         words = ["--nnodes=2", "--nproc_per_node=1", "--rdzv_backend=c10d", "--rdzv_id=1", "--max_restarts=2"]
@@ -56,12 +56,12 @@ def agents(place: Place) -> list[Process]:
 
 
 def pair(place: Place) -> list[Process]:
-    """Two nodes that measure each other."""
+    """Return two nodes that measure each other."""
     return [_node_of_pair(place, number, "w1:w2") for number in (1, 2)]
 
 
 def half_a_pair(place: Place) -> list[Process]:
-    """Three nodes in two pairs, one of which is not there."""
+    """Return two of three nodes in two pairs: the third node is missing."""
     return [_node_of_pair(place, number, "w1:w3,w1:w2", "--timeout=6") for number in (1, 2)]
 
 
@@ -82,7 +82,7 @@ print(json.dumps(nvml.end(nvml.begin(), sorted(facts._nvidia_devices(facts._PCI)
 
 
 def reader(_place: Place) -> list[Process]:
-    """The node program's reader, and nvidia-smi."""
+    """Return the node program's reader, and nvidia-smi."""
     return [Process((sys.executable, "-c", READ)), Process(("nvidia-smi", "-q", "-x"))]
 
 
@@ -110,10 +110,10 @@ def no_smi() -> str:
 
 def no_jax() -> str:
     """Say that JAX with a GPU is not there."""
-    there = importlib.util.find_spec("jax") and importlib.util.find_spec(
+    installed = importlib.util.find_spec("jax") and importlib.util.find_spec(
         "jax_cuda13_plugin" if _cuda() == "13" else "jax_cuda12_plugin"
     )
-    return "" if there else "JAX with its CUDA plugin is not installed"
+    return "" if installed else "JAX with its CUDA plugin is not installed"
 
 
 def _cuda() -> str:

@@ -36,7 +36,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Run:
-    """What the processes of a part left, in their order."""
+    """The results of a part's processes, in their order."""
 
     codes: tuple[int | None, ...]  # None: it was ended at the part's limit
     outputs: tuple[str, ...]
@@ -48,8 +48,8 @@ class Run:
     def events(self, process: int | None = None, event: str = "") -> list[dict[str, Any]]:
         """Return the events of one process, or of all, perhaps of one kind."""
         outputs = self.outputs if process is None else self.outputs[process : process + 1]
-        found = [value for text in outputs for value in _values(text)]
-        return [value for value in found if not event or value["event"] == event]
+        events = [value for text in outputs for value in _values(text)]
+        return [value for value in events if not event or value["event"] == event]
 
 
 def _values(text: str) -> Iterator[dict[str, Any]]:
@@ -86,13 +86,13 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], ended: dict[int, float], l
     began = asked_s = time.monotonic()
     while len(ended) < len(running) - may_remain:
         time.sleep(_POLL_S)
-        now = time.monotonic()
+        now_s = time.monotonic()
         for number, process in enumerate(running):
             if process.poll() is not None:
-                ended.setdefault(number, now - began)
-        if now - began > limit_s or STOP.is_set():
+                ended.setdefault(number, now_s - began)
+        if now_s - began > limit_s or STOP.is_set():
             return "the report was stopped" if STOP.is_set() else ""
-        if now - asked_s > _ASK_S and Smi.answers:
+        if now_s - asked_s > _ASK_S and Smi.answers:
             celsius, asked_s = temperature_c(), time.monotonic()
             if celsius is not None and celsius >= HOTTEST_C:
                 return f"ended at {celsius} C"
@@ -120,14 +120,14 @@ def temperature_c() -> int | None:
 
 
 def query(fields: str) -> str:
-    """Return what nvidia-smi says of GPUs, as CSV without a header; "" where it does not answer. It changes nothing."""
+    """Return nvidia-smi's fields of GPUs, as CSV without a header; "" if it does not answer. Changes nothing."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_SMI_S, check=True)
+        process = subprocess.run(command, capture_output=True, timeout=_SMI_S, check=True)
     except (OSError, subprocess.SubprocessError):
         Smi.answers = False
         return ""
-    return done.stdout.decode(errors="replace").strip()
+    return process.stdout.decode(errors="replace").strip()
 
 
 class Smi:
@@ -138,7 +138,7 @@ class Smi:
 
 @dataclass(frozen=True)
 class Place:
-    """Where parts run. Ranks stand for nodes of one GPU each.
+    """The place where parts run. Ranks stand for nodes of one GPU each.
 
     RANK differs, LOCAL_RANK is 0, and NCCL_HOSTID differs, too: NCCL then takes the ranks for machines of their own and
     goes through its network, here loopback. NCCL 2.28 refuses two ranks of one host on one GPU.
@@ -160,9 +160,9 @@ class Place:
     def node(self, number: int, count: int) -> dict[str, str]:
         """Return the environment of a rank that stands for a node."""
         name = f"n{number}"
-        apart = {"NCCL_HOSTID": name} if count > 1 else {}
+        host_ids = {"NCCL_HOSTID": name} if count > 1 else {}
         threads = {"OMP_NUM_THREADS": "2" if self.gpu else "1"}
-        return {"SLURMD_NODENAME": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", **threads, **apart}
+        return {"SLURMD_NODENAME": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", **threads, **host_ids}
 
     def ranks(self, test: str, count: int, arguments: str = "") -> list[Process]:
         """Return all ranks of a smoke test."""

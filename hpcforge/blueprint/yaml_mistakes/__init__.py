@@ -1,8 +1,9 @@
-"""Where a mistake of YAML was made, which is seldom where the parser could not go on, and what to write instead. Pure.
+"""The place of a mistake in YAML, which is seldom the place where the parser stopped, and the correction. Pure.
 
-The parser says what it expected, where, and where the thing began that it was reading. What people do wrong is found in
-the lines there and just above. What is none of these mistakes is named by the parser's problem, in our words: its own
-differ between versions.
+The parser reports the expected token, its place, and the begin of the construct that it was reading. Common mistakes
+are in the lines there and just above; `lines` has the mistakes of single lines. For all other errors the message is the
+parser's problem in hpcforge's own words, since the parser's words differ between versions. The package imports
+`hpcforge.blueprint` only, and knows nothing of the schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""From the paths of a blueprint and an inventory to a `Cluster`: reads the files, says everything that is wrong."""
+"""Load a blueprint and an inventory: from their paths to a `Cluster`, with every error of the files.
+
+`load` reads the files and runs the checks, `loaded` has the result with the remarks of the design, and
+`remaining_errors` judges the design as far as other errors allow. It may import the same packages as
+`hpcforge.cluster`. Single checks do not belong here, but into `hpcforge.cluster.checks`; secrets are never read.
+"""
 
 from __future__ import annotations
 

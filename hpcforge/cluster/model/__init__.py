@@ -1,7 +1,9 @@
-"""The merged data of a blueprint, an inventory and the hardware catalog, with every default applied.
+"""The types of a resolved cluster: the merged data of a blueprint, an inventory and the catalog. Pure.
 
-A `Cluster` is the only thing that roles see (as `cluster` and `node` in their templates), so its attribute names are
-a contract with `roles/`. Everything is frozen; nodes keep the order in which the blueprint names them.
+A `Cluster` is the only data that roles see (as `cluster` and `node` in their templates), so its attribute names are a
+contract with `roles/`. Everything is frozen; nodes keep the order in which the blueprint names them. The types may use
+those of `hpcforge.blueprint`, `hpcforge.catalog`, `hpcforge.design` and `hpcforge.launchers`. Defaults are applied in
+`hpcforge.cluster.resolve`, not here.
 """
 
 from __future__ import annotations

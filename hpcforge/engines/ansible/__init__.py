@@ -1,7 +1,8 @@
-"""Ansible roles that a site already has, through ansible-runner: one play for the nodes that wait for the same role.
+"""Ansible roles of a site, through ansible-runner: one play for all nodes that wait for the same role.
 
-`ansible_gather` chooses the nodes of a play, `ansible_play` writes Ansible's input, and `ansible_events` reads its
-output. This module has the threads, processes and folders.
+`Gathering` chooses the nodes of a play, `play` writes Ansible's input, and `hpcforge.engines.ansible_events` reads its
+output; this module has the threads, processes and folders. It may import `hpcforge.engines`; ansible-runner is a
+process, not an import. The content of a site's role does not belong here.
 """
 
 from __future__ import annotations

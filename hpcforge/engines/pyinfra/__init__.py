@@ -1,9 +1,10 @@
-"""A role's deploy.py: pyinfra operations over the connection that is there, each acting at once.
+"""A role's deploy.py: pyinfra operations over the open connection of a node, each carried out at once.
 
 pyinfra keeps the current state and inventory in process-wide variables, so two nodes at a time would overwrite each
-other's. `prepare` moves all four of its context variables to where gevent keeps what belongs to one tree of greenlets
-(pyinfra spawns greenlets of its own, so a plain greenlet-local does not do). That uses private attributes of pyinfra;
-they are checked at start, and the minor version is pinned.
+other's. `prepare` stores all four of its context variables per tree of greenlets (pyinfra spawns greenlets of its own,
+so a plain greenlet-local variable is not enough). That uses private attributes of pyinfra; they are checked at start,
+and the minor version is pinned. The package may import `hpcforge.engines`. Connections and their errors do not belong
+here.
 """
 
 from __future__ import annotations

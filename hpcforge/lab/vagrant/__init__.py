@@ -1,6 +1,8 @@
 """Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.Kind`.
 
-They are made of the same image as virtual machines (`hpcforge.lab.vm`), and get their identity in the same way.
+Their disks are made of the same image as virtual machines (`hpcforge.lab.vm`), and they get their identity in the same
+way; so this kind may import that one, beside `hpcforge.lab`, `hpcforge.image` and `hpcforge.host`. Only
+`hpcforge.lab.kinds` imports it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Power and first boot of machines, by their management controllers (BMCs): Redfish, or IPMI by ipmitool.
 
-What a controller answers is not believed: a verb ends when the machine is seen in the state that was asked for. What
-controllers do wrong is data, in quirks.yaml. Nothing here knows nodes or jobs: `hpcforge.metal.power` does.
+A controller's answer alone is not trusted: a verb ends when the machine is observed in the requested state. Faults of
+controllers are data, in quirks.yaml, and the habits of makes in makes.yaml. The package may import
+`hpcforge.blueprint`, the pure modules of `hpcforge.metal` and shared modules. It knows neither nodes nor jobs:
+`hpcforge.metal.power` does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Network boot: what machines are served until they have an operating system, and what keeps disks from being wiped.
+"""Network boot: services for machines until they have an operating system, and the protection of disks with data.
 
 dnsmasq gives addresses and the first file, nginx serves large files, and a small server here decides for each machine
-and each request. `decide` and `configurations` are pure. Here are the records
-of what is to be installed: one file, which is replaced as a whole.
+and each request. `decide` and `configurations` are pure. This module has the records of requested installations: one
+file, which is replaced as a whole. The package may import shared modules only; clusters, images and keys come from
+`hpcforge.metal.serve`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The handlers of each kind of resource on a node: one module a kind, by the names of the table."""
+"""The handlers of each kind of resource on a node: one module for each kind, by the names of the table.
+
+A handler compares, creates and removes resources of its kind (`Handler`). It may import `hpcforge.kinds`, the helpers
+of `hpcforge.node` and `hpcforge.node.package_manager`. The fields of a kind are in `hpcforge.kinds.NAME`; the order of
+work is in `hpcforge.node.converge`, not here.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What a host had before that an apply would fail on, or that would make it useless: looked at before any change.
+"""Obstacles: properties of a host on which an apply would fail, or that an apply would break. Read before any change.
 
 A subject is a module of this folder, named in `SUBJECTS`, with a function `search(inspection)` that yields `Conflict`s,
 and texts as warnings; those of `OF_PACKAGES` are the package manager's. It changes nothing, takes at most 0.1 s of CPU
-on a healthy host, and ends by itself. One that fails is reported and hides no other. Only what the roles at hand touch
-is an obstacle: a package on hold that no role installs concerns the site alone.
+on a healthy host, and ends by itself. A subject that fails is reported and hides no other one. An obstacle concerns
+only resources of the present roles: a package on hold that no role installs is not one. Subjects may import
+`hpcforge.kinds` and the rest of `hpcforge.node`.
 """
 
 from __future__ import annotations

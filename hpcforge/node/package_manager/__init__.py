@@ -1,7 +1,8 @@
-"""The package manager of this node: what the program asks of it, and how it is chosen.
+"""The package manager of this node: its interface, and its choice.
 
-A manager is a module of this folder, named in `hpcforge.kinds.PACKAGE_MANAGERS`, with a `MANAGER`. It has all that its
-programs, files and words are; the rest of the program knows the class below alone.
+A manager is a module of this folder, named in `hpcforge.kinds.PACKAGE_MANAGERS`, with a `MANAGER`. It alone has the
+manager's programs, files and words; the rest of the node program uses the class below. It may import `hpcforge.kinds`
+and the helpers of `hpcforge.node`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Readers of files that a site has: a hosts file, an Ansible inventory, slurm.conf. Pure.
+"""Readers of a site's own files: a hosts file, an Ansible inventory, slurm.conf. Pure.
 
-Each takes the whole text and returns a `SiteFile`. Nothing of a file is evaluated, and nothing is dropped silently:
-what a reader does not take is in `left_out`, with its line.
+Each reader takes the whole text and returns a `SiteFile`. It evaluates nothing, and drops nothing silently: the parts
+that it cannot use are in `left_out`, with their lines. Readers may import the types of `hpcforge.starter`,
+`hpcforge.blueprint` and `hpcforge.catalog`. They choose no hardware and write no blueprint: `hpcforge.starter` does.
 """
 
 from __future__ import annotations

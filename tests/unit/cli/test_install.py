@@ -15,7 +15,7 @@ import pytest
 from hpcforge.cli import install as verb
 from hpcforge.cli import run, signals
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.install import beside, ended, planned, show, with_installs
+from hpcforge.cli.install import ended, install_nodes, planned, show, with_installs
 from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.plan import _without_system
 from hpcforge.cli.site import open_site
@@ -158,7 +158,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
 def installed_beside(site: Site, *, yes: bool = True, as_json: bool = False) -> Exit:
     """As apply does it, with nothing else to do."""
     installs = planned(site, asked(), None, trust=False, plan_file=None)
-    with beside(site, installs, lambda: site, proxy_dhcp=False, yes=yes, as_json=as_json) as found:
+    with install_nodes(site, installs, lambda: site, proxy_dhcp=False, yes=yes, as_json=as_json) as found:
         assert found is not None
         code = ended(found, print, wait=True, as_json=as_json)
     if not as_json:

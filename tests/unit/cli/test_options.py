@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli import run
-from hpcforge.cli.rehearsals import Named, parted
+from hpcforge.cli.rehearsals import RehearsalName, parted
 from tests.support.shipped import ROOT
 
 REHEARSAL = ROOT / "blueprints" / "rehearsal.yaml"
@@ -68,6 +68,6 @@ def test_a_file_without_a_suffix_is_a_blueprint(folder: Path, capsys: pytest.Cap
 
 
 def test_a_rehearsal_is_that_of_the_blueprint_of_the_environment(folder: Path) -> None:
-    assert parted(["head", "ls"], None) == (Named(Path("site.yaml"), None), ["head", "ls"])
-    assert parted(["other.yaml", "head"], None) == (Named(Path("other.yaml"), None), ["head"])
+    assert parted(["head", "ls"], None) == (RehearsalName(Path("site.yaml"), None), ["head", "ls"])
+    assert parted(["other.yaml", "head"], None) == (RehearsalName(Path("other.yaml"), None), ["head"])
     assert folder.joinpath("site.yaml").exists()

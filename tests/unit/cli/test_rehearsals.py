@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.cli import rehearsals, rehearse
 from hpcforge.cli import site as sites
-from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
+from hpcforge.cli.rehearsals import RehearsalName, named_one, one_of_all, parted, refer_to
 from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import UsageError
@@ -17,18 +17,18 @@ from hpcforge.lab.names import default_lab_name
 
 def test_a_blueprint_is_what_ends_so() -> None:
     site = Path("a/site.yaml")
-    assert parted(["a/site.yaml", "head", "ls"], None) == (Named(site, None), ["head", "ls"])
-    assert parted(["head", "site.yaml"], None) == (Named(None, None), ["head", "site.yaml"])
-    assert parted([], "mine") == (Named(None, "mine"), [])
-    assert one_of_all(Named(site, None)) == default_lab_name(site)
-    assert one_of_all(Named(site, "mine")) == "mine"
+    assert parted(["a/site.yaml", "head", "ls"], None) == (RehearsalName(site, None), ["head", "ls"])
+    assert parted(["head", "site.yaml"], None) == (RehearsalName(None, None), ["head", "site.yaml"])
+    assert parted([], "mine") == (RehearsalName(None, "mine"), [])
+    assert one_of_all(RehearsalName(site, None)) == default_lab_name(site)
+    assert one_of_all(RehearsalName(site, "mine")) == "mine"
 
 
 def test_it_is_named_as_shortly_as_can_be() -> None:
     site = Path("a/site.yaml")
-    assert named(site, default_lab_name(site)).typed("ssh", "head").endswith(" rehearse ssh a/site.yaml head")
-    assert named(site, "mine").typed("down").endswith(" rehearse down --lab mine")
-    assert named(site, "mine").up().endswith(" rehearse up a/site.yaml --lab mine")
+    assert refer_to(site, default_lab_name(site)).typed("ssh", "head").endswith(" rehearse ssh a/site.yaml head")
+    assert refer_to(site, "mine").typed("down").endswith(" rehearse down --lab mine")
+    assert refer_to(site, "mine").up().endswith(" rehearse up a/site.yaml --lab mine")
 
 
 def test_without_a_name_the_only_one_is_meant_but_not_to_take_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_without_a_name_the_only_one_is_meant_but_not_to_take_it_away(monkeypatc
     monkeypatch.setattr(rehearsals, "blueprint_of", lambda name: Path("/srv/site.yaml"))
     there = ["one"]
     monkeypatch.setattr(rehearsals.labs, "lab_names", lambda: tuple(there))
-    nothing = Named(None, None)
+    nothing = RehearsalName(None, None)
     assert one_of_all(nothing) == "one"
     with pytest.raises(UsageError, match="name the rehearsal") as refused:
         named_one(nothing, "down", "w01")

@@ -23,7 +23,7 @@ def _said(text: str | None, digest: str, written: str | None = SHA) -> dict[str,
 
 
 def test_a_node_is_sent_the_filled_text_and_its_own_digest() -> None:
-    assert (FILE.shown(TEXT), CONTENTS.of(FILE)) == (
+    assert (FILE.shown(TEXT), CONTENTS.content(FILE)) == (
         'host a\npassword=(secret)\ntwo (secret) and (secret)\nlicence = "(secret)"\n',
         FILLED.encode(),
     )

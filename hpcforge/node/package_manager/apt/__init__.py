@@ -1,6 +1,7 @@
 """apt and dpkg, of Debian and the distributions that descend from it.
 
-Modules beside this one are imported when they are needed: each is compiled on the node every time.
+Modules beside this one are imported only when needed, since the node compiles each one every time. They may import
+`hpcforge.kinds` and the helpers of `hpcforge.node`. Names of packages do not belong here: roles have them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""An Ansible inventory, as machines with their functions and addresses, and as the way in."""
+"""An Ansible inventory: machines with their functions and addresses, and the login. Pure.
+
+`inventory_text` parses the two forms of the file, `ssh_arguments` the variables for ssh. The reader may import
+`hpcforge.starter` and `hpcforge.blueprint`. It never runs Ansible, evaluates no template and reads no vault.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""slurm.conf with gres.conf and the files that it includes: nodes, partitions, the controller and settings. Pure.
+"""slurm.conf with gres.conf and included files: nodes, partitions, the controller and settings. Pure.
 
-slurm.conf(5) and gres.conf(5) name the parameters; they combine as in `_parse_nodename` of Slurm's read_config.c.
+slurm.conf(5) and gres.conf(5) name the parameters; they combine as in `_parse_nodename` of Slurm's read_config.c. The
+reader may import `hpcforge.starter` and `hpcforge.blueprint`. It runs none of Slurm's programs, and writes no
+slurm.conf.
 """
 
 from __future__ import annotations
