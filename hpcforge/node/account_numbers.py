@@ -67,15 +67,15 @@ class Numbers:
 
     def group(self, name: str, number: int) -> list[str]:
         """Return the commands that give a group this number, and that free it where another has it."""
-        others = [other for other, gid in self._groups.items() if gid == number and other != name]
-        commands = [command for other in others for command in self._move(other, number)]
+        others = [holder for holder, gid in self._groups.items() if gid == number and holder != name]
+        commands = [command for holder in others for command in self._move(holder, number)]
         if self._groups.get(name, number) != number:
             commands += self._set_gid(name, number)
         return commands
 
     def _free_uid(self, name: str, number: int) -> list[str]:
-        others = [other for other, user in self._users.items() if user.uid == number and other != name]
-        return [command for other in others for command in self._move(other, number)]
+        others = [holder for holder, user in self._users.items() if user.uid == number and holder != name]
+        return [command for holder in others for command in self._move(holder, number)]
 
     def _move(self, name: str, number: int) -> list[str]:
         """Give an account and the group of its name another number, where they have this one."""
@@ -93,22 +93,22 @@ class Numbers:
     def _set_gid(self, name: str, number: int) -> list[str]:
         old, word = self._groups[name], shlex.quote(name)
         self._groups[name] = number
-        for other, user in self._users.items():
+        for member, user in self._users.items():
             if user.gid == old:
-                self._users[other] = user._replace(gid=number)
+                self._users[member] = user._replace(gid=number)
         files = f"find {self._folders(name)} -xdev -gid {old} -exec chgrp -h {word} {{}} +"
         return [f"groupmod --gid {number} {word}", files]
 
     def _folders(self, name: str) -> str:
         """Return the folders to search, as words: a home may be on a disk of its own."""
         home = Path(self._users[name].home if name in self._users else "/")
-        apart = home.is_absolute() and home.is_dir() and not home.samefile("/")
-        return f"/ /var {shlex.quote(str(home))}" if apart else "/ /var"
+        is_separate = home.is_absolute() and home.is_dir() and not home.samefile("/")
+        return f"/ /var {shlex.quote(str(home))}" if is_separate else "/ /var"
 
     def _free(self, number: int) -> int:
-        taken = {*(user.uid for user in self._users.values()), *self._groups.values(), *self._reserved}
+        used = {*(user.uid for user in self._users.values()), *self._groups.values(), *self._reserved}
         people = [*_PEOPLE[max(0, number - _PEOPLE.start) :], *_PEOPLE]
-        return next((free for free in (people if number in _PEOPLE else _SYSTEM) if free not in taken), _PEOPLE.stop)
+        return next((free for free in (people if number in _PEOPLE else _SYSTEM) if free not in used), _PEOPLE.stop)
 
 
 def with_commands(

@@ -85,18 +85,18 @@ def _too_large(path: str) -> TooLargeError:
 
 
 def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
-    found = files.look_at(directory, name, path)
-    if found is not None and found.kind not in ("file", "symlink"):
+    entry = files.look_at(directory, name, path)
+    if entry is not None and entry.kind not in ("file", "symlink"):
         kind = NodeError if paths.is_roots(directory) else UnsafeError
-        raise kind(f"{path} was hpcforge's file and is now a {found.kind}; not touched")
+        raise kind(f"{path} was hpcforge's file and is now a {entry.kind}; not touched")
     if before is None:
-        if found is None:
+        if entry is None:
             return None
         os.unlink(name, dir_fd=directory)
         os.fsync(directory)
         return "removed"
     if "link" in before:
-        if found and found.target == before["link"]:
+        if entry and entry.target == before["link"]:
             return None
         _relink(directory, name, before)
         return "restored"
@@ -104,18 +104,18 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
     if not paths.is_roots(directory):
         mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
     rights = {"mode": f"{mode:04o}", "owner": before["owner"], "group": before["group"]}
-    wanted = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
-    return files.put_file(resource("files", wanted), _kept(path, before["kept"], folder)) and "restored"
+    attributes = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
+    return files.put_file(resource("files", attributes), _kept(path, before["kept"], folder)) and "restored"
 
 
-def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
+def tidy(remaining: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
     """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
-    known = (record for entry in left.roles.values() for kind in KINDS for record in entry[kind].values())
-    before = (record.get("before") for record in known if isinstance(record, dict))
-    wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
+    records = (record for entry in remaining.roles.values() for kind in KINDS for record in entry[kind].values())
+    before = (record.get("before") for record in records if isinstance(record, dict))
+    digests = {state["kept"] for state in before if isinstance(state, dict) and "kept" in state} | set(guarded)
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
-            if path.name not in wanted:
+            if path.name not in digests:
                 path.unlink()
 
 

@@ -59,7 +59,7 @@ def sources() -> Mapping[str, str]:
 @cache
 def needed(verb: str) -> Mapping[str, str]:
     """Return the modules that a request of this verb may import."""
-    rows = [row for (known, _), row in VERBS.items() if known == verb]
+    rows = [row for (row_verb, _), row in VERBS.items() if row_verb == verb]
     names = _reached(rows) if rows else modules()
     return {name: text for name, text in sources().items() if name in names}
 
@@ -132,10 +132,10 @@ def bare(source: str) -> str:
 
 def _annotations(tree: ast.Module, text: bytes, starts: list[int]) -> Iterator[tuple[int, int]]:
     """Return the spans of annotations in bytes; a return annotation includes its arrow."""
-    left: list[ast.stmt] = list(tree.body)
-    while left:
-        at = left.pop()
-        left += [*getattr(at, "body", ()), *getattr(at, "orelse", ())]
+    pending: list[ast.stmt] = list(tree.body)
+    while pending:
+        at = pending.pop()
+        pending += [*getattr(at, "body", ()), *getattr(at, "orelse", ())]
         if not isinstance(at, ast.FunctionDef):
             continue
         several = (*at.args.posonlyargs, *at.args.args, *at.args.kwonlyargs, at.args.vararg, at.args.kwarg)

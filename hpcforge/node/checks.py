@@ -37,21 +37,21 @@ def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | N
 
 
 def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: float) -> str | None:
-    said = readable(outcome.stdout, 500)
+    text = readable(outcome.stdout, 500)
     if outcome.timed_out:
-        return f"{_LATE} {timeout_s:g} s" + (f"; so far: {said}" if said else "")
+        return f"{_LATE} {timeout_s:g} s" + (f"; so far: {text}" if text else "")
     if outcome.rc != 0:
-        return f"exit status {outcome.rc}" + (f": {said}" if said else "")
+        return f"exit status {outcome.rc}" + (f": {text}" if text else "")
     if check["stdout"] is None:
         return None
     if outcome.cut:
         return f"more than {commands.OUTPUT_LIMIT >> 20} MiB of output"
     try:
-        found = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
+        match = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
     except re.error as error:
         return f"/{check['stdout']}/ is not a regular expression: {error}"
-    if not found:
-        return f"output does not match /{check['stdout']}/: {_setting(check, outcome.stdout) or said or 'it is empty'}"
+    if not match:
+        return f"output does not match /{check['stdout']}/: {_setting(check, outcome.stdout) or text or 'it is empty'}"
     return None
 
 
@@ -76,9 +76,9 @@ def once(several: Sequence[CheckRequest]) -> list[str | None]:
     """
     details = _attempts(several, _ONCE_S)
     tries = [place for place, detail in enumerate(details) if detail is not None and not detail.startswith(_LATE)]
-    again = [place for place in tries if several[place]["wait_s"]]
-    if again:
-        for place, detail in zip(again, _attempts([several[place] for place in again], _ONCE_S)):
+    retries = [place for place in tries if several[place]["wait_s"]]
+    if retries:
+        for place, detail in zip(retries, _attempts([several[place] for place in retries], _ONCE_S)):
             details[place] = detail
     return details
 
@@ -121,11 +121,11 @@ def until_passed(check: CheckRequest, stopped: Callable[[], str | None] = lambda
         detail = attempt(check, max(_ONCE_S, deadline - time.monotonic()))
         if detail is None:
             return
-        left = deadline - time.monotonic()
+        remaining_s = deadline - time.monotonic()
         if stopped():
             raise NodeError(f"`{' '.join(check['command'])}`: {detail}; stopped by {stopped()} while waiting for it")
-        if left <= 0:
+        if remaining_s <= 0:
             waited = f" (waited {check['wait_s']:g} s)" if check["wait_s"] else ""
             raise NodeError(f"`{' '.join(check['command'])}`{waited}: {detail}")
-        time.sleep(min(pause, left))
+        time.sleep(min(pause, remaining_s))
         pause = min(pause * 2, _PAUSE_S[1])

@@ -56,10 +56,12 @@ class CommandResult(NamedTuple):
     timed_out: bool
     cut: bool = False
 
-    def whole(self, of: str) -> str:
+    def whole(self, program: str) -> str:
         """Return the whole standard output; NodeError, which names the program (`of`), where it was cut."""
         if self.cut:
-            raise NodeError(f"`{of}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known")
+            raise NodeError(
+                f"`{program}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known"
+            )
         return self.stdout
 
 
@@ -76,9 +78,9 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> CommandRe
         )  # one more shows that it is cut
 
     process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
-    sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
+    sinks = {pipe.fileno(): keep(buffer) for pipe, buffer in zip((process.stdout, process.stderr), streams) if pipe}
     timed_out = pump(process, sinks, timeout_s)
-    stdout, stderr = (kept[:OUTPUT_LIMIT].decode("utf-8", "replace") for kept in streams)
+    stdout, stderr = (buffer[:OUTPUT_LIMIT].decode("utf-8", "replace") for buffer in streams)
     return CommandResult(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
 
 
@@ -86,9 +88,9 @@ def succeed(argv: Sequence[str], timeout_s: float) -> str:
     """Run a program and return its output; NodeError with its own words when it fails, or where it is cut."""
     outcome = run(argv, timeout_s)
     if outcome.rc != 0:
-        why = f"not finished after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
+        reason = f"not finished after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
         words = readable(outcome.stderr or outcome.stdout)
-        raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
+        raise NodeError(f"`{' '.join(argv)}`: {reason}" + (f": {words}" if words else ""))
     return outcome.whole(" ".join(argv))
 
 
@@ -124,13 +126,13 @@ def pump(
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     waiting, killed = set(sinks), False
     while True:
-        left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+        remaining_s = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
         ended = process.poll() is not None
-        if left <= 0 and not ended:
+        if remaining_s <= 0 and not ended:
             _kill(process)
             ended = killed = True
         if waiting:
-            ready = select.select(list(waiting), [], [], 0 if ended else left)[0]
+            ready = select.select(list(waiting), [], [], 0 if ended else remaining_s)[0]
             waiting -= {fd for fd in ready if not _feed(fd, sinks[fd])}
             if ended and not ready:
                 break
@@ -138,7 +140,7 @@ def pump(
             break
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, left))
+                process.wait(max(0.0, remaining_s))
     _running.discard(process.pid)
     _close(process)
     return killed

@@ -123,8 +123,8 @@ def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report:
     """Fail each role with an obstacle to its resources, before any of them is changed."""
     roles = cast("Sequence[DesiredRoleRequest]", work)
     items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
-    found = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
-    _refuse(report, *obstacles.with_commands([obstacle for obstacle in found if obstacle], roles))
+    conflicts = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
+    _refuse(report, *obstacles.with_commands([obstacle for obstacle in conflicts if obstacle], roles))
 
 
 def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
@@ -176,29 +176,29 @@ def _arm(work: Sequence[WorkRequest], files: Mapping[str, Sequence[File]], repor
     """Arm the guards of roles whose files (by role) are about to change."""
     for role in work:
         paths = [file.path for file in files[role["role"]]]
-        asked = role.get("guard")
-        if asked and paths and report.goes_on(role):
+        request = role.get("guard")
+        if request and paths and report.goes_on(role):
             try:
-                guard.arm(role["role"], asked, paths)
+                guard.arm(role["role"], request, paths)
             except Exception as error:
-                report.failed(role["role"], "guard", asked["id"], error)
+                report.failed(role["role"], "guard", request["id"], error)
 
 
 def _end_guarded(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """Revert failed guarded roles at once; start the timers of the others."""
     for role in work:
-        asked = role.get("guard")
-        if asked and role["role"] in report.failures:
-            remembered = _take_back(role["role"], asked, remembered, report)
+        request = role.get("guard")
+        if request and role["role"] in report.failures:
+            remembered = _take_back(role["role"], request, remembered, report)
     guard.extend([role for role in work if role["role"] not in report.failures])
 
 
-def _take_back(role: str, asked: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
-    if not any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
+def _take_back(role: str, request: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
+    if not any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
         return remembered
     error = report.failures[role]
-    remembered = guard.take_back(asked["id"], remembered, report, error)
-    report.failed(role, "guard", asked["id"], f"{error}\nits changes were reverted")
+    remembered = guard.take_back(request["id"], remembered, report, error)
+    report.failed(role, "guard", request["id"], f"{error}\nits changes were reverted")
     return remembered
 
 
@@ -224,23 +224,23 @@ def _install(
     manager = package_manager.of_node()
     try:
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
-        there = removes.keys() - set(manager.missing(list(removes)))
+        present = removes.keys() - set(manager.missing(list(removes)))
         result = manager.install(names, fresh_lists, removes, report)
         disk_sync.system()  # what packages unpack may be synced, and nothing that their scripts write
         after = frozenset(manager.missing(names))
-        for name in manager.missing(list(there)):
+        for name in manager.missing(list(present)):
             report.changed(removes[name], "package", name, "removed")
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
         return frozenset(names)
-    told = set()
+    reported = set()
     for role in roles:
         for name in role["packages"]:
             if name in after:
                 report.failed(role["role"], "package", name, _why_missing(name, result))
-            elif name in names and name not in told:
-                told.add(name)
+            elif name in names and name not in reported:
+                reported.add(name)
                 report.changed(role["role"], "package", name, "installed")
     return after
 
@@ -253,14 +253,14 @@ def _why_missing(name: str, result: package_manager.TransactionResult) -> str:
 
 
 def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, taken_back: str | None) -> Receipt:
-    asked, asked_units, before = role.get("guard"), role.get("units", ()), report.count
+    request, asked_units, before = role.get("guard"), role.get("units", ()), report.count
     kind = name = ""
     try:
-        if asked and taken_back:
-            kind, name = "guard", asked["id"]
+        if request and taken_back:
+            kind, name = "guard", request["id"]
             raise NodeError(taken_back)
-        if asked and asked_units:
-            guard.arm(role["role"], asked, names=[unit["name"] for unit in asked_units])
+        if request and asked_units:
+            guard.arm(role["role"], request, names=[unit["name"] for unit in asked_units])
         for unit in asked_units:
             kind, name = "unit", unit["name"]
             detail = units.bring_up(name, unit["actions"], unit.get("refresh", ()))
@@ -279,8 +279,8 @@ def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, 
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
-        if asked:
-            remembered = _take_back(role["role"], asked, remembered, report)
+        if request:
+            remembered = _take_back(role["role"], request, remembered, report)
     return remembered
 
 

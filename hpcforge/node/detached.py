@@ -133,12 +133,12 @@ def _same(path: Path, header: Json) -> bool:
 
 
 def _tidy(current: Path) -> None:
-    found = []
+    spools = []
     for path in current.parent.glob("*.jsonl"):
         with contextlib.suppress(FileNotFoundError):
-            found.append((path.stat().st_mtime, path))
-    newest = {path for _, path in sorted(found)[-_KEPT:]} | {current}
-    for changed_s, path in found:
+            spools.append((path.stat().st_mtime, path))
+    newest = {path for _, path in sorted(spools)[-_KEPT:]} | {current}
+    for changed_s, path in spools:
         if path not in newest or time.time() - changed_s > _KEPT_S:
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 if path != current and not _at_work(file):
@@ -209,8 +209,8 @@ def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
     _write(
         json.dumps({"event": "failed", "role": None, "kind": "node", "name": "task", "error": failed}).encode() + b"\n"
     )
-    done = {"event": "done", "changed": 0, "failed": header["roles"], "skipped": [], "facts": {}}
-    _write(json.dumps(done).encode() + b"\n")
+    end = {"event": "done", "changed": 0, "failed": header["roles"], "skipped": [], "facts": {}}
+    _write(json.dumps(end).encode() + b"\n")
 
 
 def _lines(file: BinaryIO, woken: int | None) -> Iterator[bytes]:
@@ -219,12 +219,12 @@ def _lines(file: BinaryIO, woken: int | None) -> Iterator[bytes]:
     poll.register(1, 0)  # says when nobody reads standard output any more
     if woken is not None:
         poll.register(woken, select.POLLIN)
-    held, ended = b"", False
+    line, ended = b"", False
     while True:
-        held += file.readline()
-        if held.endswith(b"\n"):
-            yield held
-            held = b""
+        line += file.readline()
+        if line.endswith(b"\n"):
+            yield line
+            line = b""
             continue
         if ended:
             return

@@ -85,8 +85,8 @@ def _read_only(path: str) -> Shortage:
     line = mounts.line_of_fstab(point.path)
     only_here = "ro" not in point.of_disk.split(",")  # others may write to this file system at another mount
     remedies = mounts.with_option(point.path, "ro", "rw", bind=only_here)
-    where = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
-    return Shortage(path, "is read-only", f"{where}; after an error of the disk `dmesg` says why", remedies)
+    source = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
+    return Shortage(path, "is read-only", f"{source}; after an error of the disk `dmesg` says why", remedies)
 
 
 def _short(path: str, needs: Sequence[SpaceNeed]) -> Shortage | None:

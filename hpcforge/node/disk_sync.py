@@ -24,11 +24,11 @@ def system() -> None:
 
 def places(mounts: str) -> list[str]:
     """Return a path on each of these file systems, from /proc/self/mountinfo as in proc_pid_mountinfo(5)."""
-    found: dict[str, str] = {}
+    by_device: dict[str, str] = {}
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         device, point = before.split(" ")[2:5:2]
         kind, source = after.split(" ")[:2]
         if point == "/" or (point in _PLACES and (source.startswith("/dev/") or kind == "zfs")):
-            found.setdefault(device, point)
-    return list(found.values())
+            by_device.setdefault(device, point)
+    return list(by_device.values())

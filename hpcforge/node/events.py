@@ -29,8 +29,8 @@ class LaterError(NodeError):
     `did`: the part of the same resource that was changed.
     """
 
-    def __init__(self, why: str, did: str | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, did: str | None = None) -> None:
+        super().__init__(reason)
         self.did = did
 
 
@@ -50,8 +50,8 @@ def explain(error: BaseException) -> str:
     if isinstance(error, NodeError):
         return readable(str(error))
     if isinstance(error, OSError) and error.strerror:
-        where = " ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-        return readable(f"{error.strerror}: {where}" if where else error.strerror)
+        names = " ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        return readable(f"{error.strerror}: {names}" if names else error.strerror)
     return readable(f"{type(error).__name__}: {error}")
 
 

@@ -26,7 +26,7 @@ _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 
 def collect() -> answer_types.Facts:
     """Facts of this node but for what its driver says, see `hpcforge.node`."""
-    system = os_release(_line("/etc/os-release", whole=True))
+    system = os_release(_line("/etc/os-release", all_lines=True))
     return {
         "hostname": os.uname().nodename,
         "machine_id": _line("/etc/machine-id"),
@@ -37,7 +37,7 @@ def collect() -> answer_types.Facts:
         "arch": os.uname().machine,
         "virtualisation": virtualisation(),
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
+        "memory_kib": memory_kib(_line("/proc/meminfo", all_lines=True)),
         "cpus": os.cpu_count() or 0,
         "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(_PCI), "amd": len(amdgpu.on_bus(_PCI))},
         "time_s": time.time(),
@@ -64,23 +64,23 @@ def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
     Before this process has threads, see `nvml.begin`.
     """
     try:
-        known = _NVML in cache.read_bytes()  # a tenth of a millisecond, all that nodes without a driver pay
+        has_library = _NVML in cache.read_bytes()  # a tenth of a millisecond, all that nodes without a driver pay
     except OSError:
-        known = False
-    if not known:
+        has_library = False
+    if not has_library:
         return None
     from hpcforge.node.gpus import nvml  # noqa: PLC0415 - compiled on the node each time, and not needed on most
 
     return nvml.begin()
 
 
-def driver_says(asked: nvml.Reading | None) -> answer_types.Nvml | None:
+def driver_says(reading: nvml.Reading | None) -> answer_types.Nvml | None:
     """Return the driver's report, once it is complete, or its time is up."""
-    if asked is None:
+    if reading is None:
         return None
     from hpcforge.node.gpus import nvml  # noqa: PLC0415 - it was asked by it
 
-    return nvml.end(asked, sorted(_nvidia_devices(_PCI)))
+    return nvml.end(reading, sorted(_nvidia_devices(_PCI)))
 
 
 def nvidia_gpus(devices: Path) -> int:
@@ -111,9 +111,9 @@ def virtualisation() -> str:
         return ""
 
 
-def _line(path: str, whole: bool = False) -> str:
+def _line(path: str, all_lines: bool = False) -> str:
     try:
         text = Path(path).read_text("utf-8", "replace")
     except OSError:
         return ""
-    return text if whole else text.strip()
+    return text if all_lines else text.strip()

@@ -52,34 +52,34 @@ class PathEntry(NamedTuple):
     target: str | None = None  # of a symbolic link
 
 
-def compare_file(wanted: File) -> Json | None:
+def compare_file(file: File) -> Json | None:
     """Return the observed state of a file's path, if it differs."""
-    path = wanted.path
+    path = file.path
     try:
         entry = look(path)
     except UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, "text": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
-    same_content = entry.digest is not None and entry.digest == wanted.digest
-    if same_content and same_rights(entry, wanted):
+    same_content = entry.digest is not None and entry.digest == file.digest
+    if same_content and same_rights(entry, file):
         return None
-    text = None if wanted.secret else _text(entry.data)
+    text = None if file.secret else _text(entry.data)
     # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
     digest = entry.digest if entry.links == 1 else None
     return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **rights(entry)}
 
 
-def compare_directory(wanted: Directory) -> Json | None:
+def compare_directory(directory: Directory) -> Json | None:
     """Return the observed state of a directory's path, if it differs."""
-    path = wanted.path
+    path = directory.path
     try:
         entry = look(path)
     except UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, **_NOBODY}
-    if entry.kind == "directory" and same_rights(entry, wanted):
+    if entry.kind == "directory" and same_rights(entry, directory):
         return None
     return {"path": path, "exists": True, "kind": entry.kind, **rights(entry)}
 
@@ -103,17 +103,17 @@ def obstacle(path: str, kind: str) -> str | None:
         os.close(folder)
 
 
-def put_file(wanted: File, content: bytes | None) -> str | None:
+def put_file(file: File, content: bytes | None) -> str | None:
     """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
 
     `content` None: only mode or owner are to be changed. Where `verify` (a command) says no to the new content, the
     file is not touched and NodeError has the command's words.
     """
-    path, data = wanted.path, content
+    path, data = file.path, content
     if data is not None and len(data) > SIZE_LIMIT:
         raise NodeError(f"{path} would get {len(data)} bytes; a file that hpcforge manages has {SIZE_LIMIT} at most")
-    digest = wanted.digest if data is None else hashlib.sha256(data).hexdigest()
-    wanted_rights = rights_of(wanted)
+    digest = file.digest if data is None else hashlib.sha256(data).hexdigest()
+    desired_rights = rights_of(file)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
@@ -121,10 +121,10 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
         _refuse(_in_the_way(path, entry, "file"))
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
-            return fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, desired_rights)
         if data is None:
             raise NodeError(f"the content of {path} changed while hpcforge changed its mode or owner; run again")
-        replace(folder, name, data, wanted_rights, _verifier(wanted, parent, name))
+        replace(folder, name, data, desired_rights, _verifier(file, parent, name))
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
         os.close(folder)
@@ -133,25 +133,25 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
 def put_text(path: str, text: str) -> str | None:
     """Make a file of root's that all may read so; what was changed, or None."""
     rights = {"mode": "0644", "owner": "root", "group": "root"}
-    wanted = {"path": path, **rights, "digest": None, "secret": None, "early": False}
-    return put_file(resource("files", wanted), text.encode())
+    attributes = {"path": path, **rights, "digest": None, "secret": None, "early": False}
+    return put_file(resource("files", attributes), text.encode())
 
 
-def put_directory(wanted: Directory) -> str | None:
+def put_directory(directory: Directory) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
-    path = wanted.path
-    wanted_rights = rights_of(wanted)
+    path = directory.path
+    desired_rights = rights_of(directory)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
         _refuse(_in_the_way(path, entry, "directory"))
         if entry:
-            return fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, desired_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
         entry = look_at(folder, name, path)
         assert entry is not None
-        fix_rights(folder, name, entry, wanted_rights)
+        fix_rights(folder, name, entry, desired_rights)
         os.fsync(folder)
         return "created"
     finally:
@@ -208,11 +208,11 @@ def temporary_name(name: str) -> str:
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
+def look(path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
     """Return the entry at an absolute path, with content up to `limit` bytes; None where there is nothing.
     UnsafeError.
 
-    `whole`: with its digest however large it is, and without content.
+    `any_size`: with its digest however large it is, and without content.
     """
     parent, name = paths.split(path)
     try:
@@ -220,12 +220,12 @@ def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry |
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return look_at(folder, name, path, limit, whole)
+        return look_at(folder, name, path, limit, any_size)
     finally:
         os.close(folder)
 
 
-def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
+def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
     """Return the entry under a name in an open directory; `path` is for people."""
     try:
         info = os.lstat(name, dir_fd=folder)
@@ -246,7 +246,7 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: b
         if not stat.S_ISREG(info.st_mode):
             raise _changed(path)
         entry = _entry("file", info)
-        if whole:
+        if any_size:
             return entry._replace(digest=_digest(file, info.st_size))
         if info.st_size > SIZE_LIMIT:
             return entry
@@ -348,31 +348,31 @@ def rights(entry: PathEntry) -> Json:
     return {"mode": f"{mode:04o}", "owner": user_ids.user_name(uid), "group": user_ids.group_name(gid)}
 
 
-def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None:
-    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in wanted.verify]
+def _verifier(file: File, parent: str, name: str) -> Callable[[], None] | None:
+    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in file.verify]
     if not argv:
         return None
 
     def verify() -> None:
         outcome = commands.run(argv, _VERIFY_S, merge=True)
         if outcome.rc != 0:
-            said = "" if wanted.secret or wanted.fills else readable(outcome.stdout, 500)
-            why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
-            command = " ".join(wanted.verify)
-            raise NodeError(f"{wanted.path} is unchanged: `{command}` rejects the new content: {why}")
+            output = "" if file.secret or file.fills else readable(outcome.stdout, 500)
+            reason = output or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
+            command = " ".join(file.verify)
+            raise NodeError(f"{file.path} is unchanged: `{command}` rejects the new content: {reason}")
 
     return verify
 
 
-def rights_of(wanted: File | Directory) -> Rights:
+def rights_of(item: File | Directory) -> Rights:
     """Return the desired mode and owner. Raises NodeError for an unknown owner."""
-    return Rights(user_ids.user_id(wanted.owner), user_ids.group_id(wanted.group), int(wanted.mode, 8))
+    return Rights(user_ids.user_id(item.owner), user_ids.group_id(item.group), int(item.mode, 8))
 
 
-def same_rights(entry: PathEntry, wanted: File | Directory) -> bool:
+def same_rights(entry: PathEntry, item: File | Directory) -> bool:
     """Whether they are as wanted."""
     try:
-        return entry.rights == rights_of(wanted)
+        return entry.rights == rights_of(item)
     except NodeError:
         return False  # the owner does not exist yet
 
@@ -398,4 +398,4 @@ def fix_rights(folder: int, name: str, entry: PathEntry, rights: Rights) -> str 
         ("owner", user_ids.user_name(old.uid), user_ids.user_name(rights.uid)),
         ("group", user_ids.group_name(old.gid), user_ids.group_name(rights.gid)),
     )
-    return ", ".join(f"{what} {before} -> {after}" for what, before, after in changes if before != after)
+    return ", ".join(f"{label} {before} -> {after}" for label, before, after in changes if before != after)

@@ -62,13 +62,13 @@ WantedBy=timers.target
 
 
 def arm(
-    role: str, asked: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
+    role: str, request: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
 ) -> None:
     """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
 
     `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
     """
-    guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
+    guard, revert_s = _checked(request["id"]), float(request["revert_s"])
     older = [armed_guard for armed_guard in armed() if armed_guard["guard"] != guard and role in armed_guard["roles"]]
     state = _load(guard) or {"guard": guard, "roles": [], "files": {}, "units": {}}
     state["roles"] = sorted({*state["roles"], role})
@@ -127,7 +127,7 @@ def kept(states: Sequence[Json]) -> Iterator[str]:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
 
 
-def take_back(guard: str, remembered: Receipt, report: EventReporter, why: str) -> Receipt:
+def take_back(guard: str, remembered: Receipt, report: EventReporter, reason: str) -> Receipt:
     """Revert a guarded change, and return the receipt with the revert. Reports errors and never raises them."""
     state = _load(_checked(guard))
     if state is None:
@@ -137,7 +137,8 @@ def take_back(guard: str, remembered: Receipt, report: EventReporter, why: str) 
     errors = _units_back(state, new, report)  # first: what stops them may go with the files
     errors += [*_files_back(state, report), *_units_back(state, old, report)]
     entries = [
-        {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
+        {"guard": guard, "role": role, "since_s": time.time(), "why": reason, "errors": errors}
+        for role in state["roles"]
     ]
     others = [reversal for reversal in remembered.reverted if reversal["role"] not in state["roles"]]
     remembered = ownership.restore(ownership.regained(remembered, state.get("owned", {})), state["files"])
@@ -215,10 +216,10 @@ def _ids() -> list[str]:
 
 def _load(guard: str) -> Json | None:
     try:
-        found: Json = json.loads((FOLDER / f"{guard}.json").read_bytes())
+        state: Json = json.loads((FOLDER / f"{guard}.json").read_bytes())
     except (OSError, ValueError):
         return None
-    return found
+    return state
 
 
 def _start(state: Json) -> None:

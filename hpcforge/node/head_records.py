@@ -109,9 +109,9 @@ def append(folder: int, line: Json) -> None:
 
 def _replace_roster(folder: int, roster: RosterRequest, report: EventReporter) -> None:
     """Write the roster, unless a newer run has. Checks only the run number and the checksum."""
-    known = _roster_run(folder)
-    if known > roster["run"]["number"]:
-        report.warning(f"the node list is from run {known}, which is newer: not changed")
+    last_run = _roster_run(folder)
+    if last_run > roster["run"]["number"]:
+        report.warning(f"the node list is from run {last_run}, which is newer: not changed")
         return
     data = (json.dumps(roster, separators=(",", ":")) + "\n").encode("ascii")
     files.replace(folder, ROSTER, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
@@ -127,8 +127,8 @@ def _roster_run(folder: int) -> int:
         with os.fdopen(fd, "rb") as file:
             document = json.load(file)
         rest = {key: value for key, value in document.items() if key != "checksum"}
-        whole = document["checksum"] == hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-        return int(document["run"]["number"]) if whole else 0
+        intact = document["checksum"] == hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+        return int(document["run"]["number"]) if intact else 0
     except (ValueError, KeyError, TypeError, AttributeError):
         return 0
 
@@ -147,11 +147,11 @@ def _last_lines(path: Path, last: int) -> tuple[list[str], int]:
     except FileNotFoundError:
         return [], 0
     every = [line for line in data.split(b"\n") if line.strip()]
-    taken: list[bytes] = []
+    newest: list[bytes] = []
     size = 0
     for line in reversed(every[-last:]):
         size += len(line)
         if size > _READ_LIMIT:
             break
-        taken.append(line)
-    return [line.decode("utf-8", "replace") for line in reversed(taken)], len(every) - len(taken)
+        newest.append(line)
+    return [line.decode("utf-8", "replace") for line in reversed(newest)], len(every) - len(newest)

@@ -37,11 +37,11 @@ class Inspection(NamedTuple):
 
     def units(self) -> dict[str, str]:
         """Return the role by unit; of a host that had no Python, the units that its roles own."""
-        found = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
+        owners = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
         for role in self.roles:
             owned = cast("WorkRequest", role).get("owns")
-            found.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
-        return found
+            owners.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
+        return owners
 
     def own_paths(self) -> set[str]:
         """Return the files and links that hpcforge writes here, or has written."""

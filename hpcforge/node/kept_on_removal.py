@@ -23,63 +23,65 @@ NOT_EMPTY = "it contains files that are not hpcforge's"
 _KEPT = {**{kind.name: kind.singular for kind in TABLE}, "units": "unit", "trees": "path"}
 
 
-def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
+def expected(role: str, entry: Json, removals: Mapping[str, Sequence[str]], entire: bool, coded: bool) -> list[Json]:
     """Return what stays when `going` (names by kind) is removed from a role, of which the receipt has `entry`.
 
     `whole`: no resource of the role stays, and `coded`: its own code ran. Absent packages and paths do not stay: where
     a run failed before it installed them, the receipt may have them all the same.
     """
     words = {leftover["path"]: leftover["why"] for leftover in entry["leaves"]}
-    keeps = whole and entry["on_remove"] == "keep"
-    said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
-    if whole:
-        packages = list(going.get("packages", ())) if entry["on_remove"] != "purge" else []
+    keeps = entire and entry["on_remove"] == "keep"
+    items = list(_kept(role, entry, removals, words) if keeps else _by_kind(entry, removals))
+    if entire:
+        packages = list(removals.get("packages", ())) if entry["on_remove"] != "purge" else []
         manager = package_manager.of_node()
         lacking = manager.missing(packages)
-        said += [("package", name, PACKAGES.format(manager.purger)) for name in packages if name not in lacking]
-        others = [path for path in words if not keeps or path not in _names(going)]
-        said += [("path", path, words[path]) for path in others if os.path.lexists(path)]
-        said += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
-    return _told(said)
+        items += [("package", name, PACKAGES.format(manager.purger)) for name in packages if name not in lacking]
+        others = [path for path in words if not keeps or path not in _names(removals)]
+        items += [("path", path, words[path]) for path in others if os.path.lexists(path)]
+        items += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
+    return _told(items)
 
 
 def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
     """Return the items of these that exist; and of `files` and `directories` to be removed, those that still exist."""
-    said = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
-    packages = [name for kind, name, _ in said if kind == "package"]
-    there = set(packages) - set(package_manager.of_node().missing(packages))
-    running = {name for name, unit in units.query([n for kind, n, _ in said if kind == "unit"]).items() if unit.runs}
-    looks: dict[str, Callable[[str], bool]] = {"package": there.__contains__, "unit": running.__contains__}
-    kinds = {remnant[0] for remnant in said}
+    items = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
+    packages = [name for kind, name, _ in items if kind == "package"]
+    installed = set(packages) - set(package_manager.of_node().missing(packages))
+    running = {name for name, unit in units.query([n for kind, n, _ in items if kind == "unit"]).items() if unit.runs}
+    looks: dict[str, Callable[[str], bool]] = {"package": installed.__contains__, "unit": running.__contains__}
+    kinds = {remnant[0] for remnant in items}
     looks |= {
         kind.singular: lingers.is_there
         for kind, lingers in _lingering(kind for kind in TABLE if kind.singular in kinds)
     }
     looks["work"] = lambda _: True
-    left = [remnant for remnant in said if looks.get(remnant[0], os.path.lexists)(remnant[1])]
-    named = {name for _, name, _ in left}
-    left += [("file", path, ALONE) for path in files if path not in named and os.path.lexists(path)]
-    left += [("directory", path, NOT_EMPTY) for path in directories if path not in named and os.path.lexists(path)]
-    return _told(left)
+    remaining = [remnant for remnant in items if looks.get(remnant[0], os.path.lexists)(remnant[1])]
+    names = {name for _, name, _ in remaining}
+    remaining += [("file", path, ALONE) for path in files if path not in names and os.path.lexists(path)]
+    remaining += [("directory", path, NOT_EMPTY) for path in directories if path not in names and os.path.lexists(path)]
+    return _told(remaining)
 
 
-def _names(going: Mapping[str, Sequence[str]]) -> set[str]:
-    return {name for kind in _KEPT for name in going.get(kind, ())}
+def _names(removals: Mapping[str, Sequence[str]]) -> set[str]:
+    return {name for kind in _KEPT for name in removals.get(kind, ())}
 
 
-def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> Iterator[KeptItem]:
+def _kept(
+    role: str, entry: Json, removals: Mapping[str, Sequence[str]], words: Mapping[str, str]
+) -> Iterator[KeptItem]:
     for kind, noun in _KEPT.items():
-        for name in going.get(kind, ()):
+        for name in removals.get(kind, ()):
             if entry[kind][name] != []:  # else it was there before us
                 yield noun, name, words.get(name, f"role {role} keeps everything")
 
 
-def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[KeptItem]:
-    yield from (("unit", name, RAN) for name in going.get("units", ()) if entry["units"][name]["active"])
-    for kind, lingers in _lingering(kind for kind in TABLE if going.get(kind.name)):
-        said = (lingers.stays(name, entry[kind.name][name]) for name in going[kind.name])
-        yield from (remnant for remnant in said if remnant)
-    yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
+def _by_kind(entry: Json, removals: Mapping[str, Sequence[str]]) -> Iterator[KeptItem]:
+    yield from (("unit", name, RAN) for name in removals.get("units", ()) if entry["units"][name]["active"])
+    for kind, lingers in _lingering(kind for kind in TABLE if removals.get(kind.name)):
+        items = (lingers.stays(name, entry[kind.name][name]) for name in removals[kind.name])
+        yield from (remnant for remnant in items if remnant)
+    yield from (("path", path, BEFORE) for path in removals.get("trees", ()) if not entry["trees"][path])
 
 
 def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, KeepsOnRemoval]]:
@@ -90,9 +92,9 @@ def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, Ke
             yield kind, module
 
 
-def _told(said: Iterable[KeptItem]) -> list[Json]:
+def _told(items: Iterable[KeptItem]) -> list[Json]:
     """Those of one kind that stay for one reason together, each once."""
     names: dict[tuple[str, str], dict[str, None]] = {}
-    for kind, name, why in said:
-        names.setdefault((kind, why), {})[name] = None
-    return [{"kind": kind, "names": list(several), "why": why} for (kind, why), several in names.items()]
+    for kind, name, reason in items:
+        names.setdefault((kind, reason), {})[name] = None
+    return [{"kind": kind, "names": list(several), "why": reason} for (kind, reason), several in names.items()]

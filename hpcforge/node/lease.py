@@ -29,12 +29,12 @@ _MOST_BYTES = 4 << 20  # with the names of 100,000 nodes
 def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_records.FOLDER) -> Json:
     """Carry out lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
     if request["do"] == "look":
-        held, took_over = _look(folder, request, report), None
+        holder, took_over = _look(folder, request, report), None
     else:
         verb = _take if request["do"] == "take" else _drop
         with head_records.open_folder(folder) as fd, head_records.locked(fd):
-            held, took_over = verb(fd, request, report)
-    report.emit({"event": "lease", "held": held, "took_over": took_over})
+            holder, took_over = verb(fd, request, report)
+    report.emit({"event": "lease", "held": holder, "took_over": took_over})
     return {"time_s": time.time()}
 
 
@@ -85,8 +85,8 @@ def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> ans
         old = _load(fd, report)
     finally:
         os.close(fd)
-    held = None if old is None else _told(old)
-    return held if held and held["silent_s"] < request["stale_s"] else None
+    holder = None if old is None else _told(old)
+    return holder if holder and holder["silent_s"] < request["stale_s"] else None
 
 
 def _load(folder: int, report: EventReporter) -> Json | None:
@@ -98,16 +98,16 @@ def _load(folder: int, report: EventReporter) -> Json | None:
     with os.fdopen(fd, "rb") as file:
         data = file.read(_MOST_BYTES)
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        found: Json = json.loads(data)
-        _told(found)
-        return found
+        document: Json = json.loads(data)
+        _told(document)
+        return document
     report.warning(f"{head_records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
     return None
 
 
 def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
     """Write it down; a beat keeps since when, and learns the run's number once that is known."""
-    now = {"boot_id": _boot_id(), "up_s": _up_s()}
+    moment = {"boot_id": _boot_id(), "up_s": _up_s()}
     document = {
         "schema": _SCHEMA,
         "run_id": readable(request["run_id"], 100),
@@ -116,23 +116,23 @@ def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
         "process": request.get("process"),
         "nodes": [readable(name, 100) for name in request.get("nodes", [])],
         "since_s": old["since_s"] if old else time.time(),
-        "began": old["began"] if old else now,
-        "beat": now,
+        "began": old["began"] if old else moment,
+        "beat": moment,
     }
     data = (json.dumps(document, indent=1) + "\n").encode("ascii")
     files.replace(folder, _FILE, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
 
 
-def _told(found: Json) -> answer_types.HolderAnswer:
+def _told(document: Json) -> answer_types.HolderAnswer:
     """Return a lease as shown to others. Raises KeyError, TypeError or ValueError for an invalid one."""
     return {
-        "run_id": str(found["run_id"]),
-        "who": str(found["who"]),
-        "number": found["number"],
-        "process": found["process"],
-        "since_s": float(found["since_s"]),
-        "age_s": _passed_s(found["began"]),
-        "silent_s": _passed_s(found["beat"]),
+        "run_id": str(document["run_id"]),
+        "who": str(document["who"]),
+        "number": document["number"],
+        "process": document["process"],
+        "since_s": float(document["since_s"]),
+        "age_s": _passed_s(document["began"]),
+        "silent_s": _passed_s(document["beat"]),
     }
 
 

@@ -55,13 +55,13 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
         os.close(fd)
 
 
-def describe(who: Json) -> str:
+def describe(task: Json) -> str:
     """Describe a holder for people."""
-    if not who.get("since_s"):
+    if not task.get("since_s"):
         return "by an unidentified process"
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))
-    run = f", run {who['number']}" if who.get("number") else ""
-    return f"{who['purpose']} since {since}, started by {who['who']}{run}, process {who['pid']}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(task["since_s"]))
+    run = f", run {task['number']}" if task.get("number") else ""
+    return f"{task['purpose']} since {since}, started by {task['who']}{run}, process {task['pid']}"
 
 
 def _taken(folder: Path) -> int | None:
@@ -100,7 +100,7 @@ def _self(request: AnyRequest, purpose: str) -> Json:
 
 def _read(path: Path) -> Json:
     try:
-        found = json.loads(path.read_bytes()[:10_000])
+        record = json.loads(path.read_bytes()[:10_000])
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}

@@ -35,7 +35,7 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
         folder = paths.open_directory(request["folder"])
     except OSError as error:
         raise NodeError(f"{request['folder']}: {error.strerror}") from None
-    wanted = request["text"].encode("utf-8", "surrogateescape")
+    text = request["text"].encode("utf-8", "surrogateescape")
     count = 0
 
     def counted(entries: Iterator[tuple[float, str, bytes]]) -> Iterator[tuple[float, str, bytes]]:
@@ -49,22 +49,22 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
         entries = (
             (time_s, node, line)
             for node in request["nodes"]
-            for time_s, line in _of_node(folder, names, node, wanted, request["since_s"])
+            for time_s, line in _of_node(folder, names, node, text, request["since_s"])
         )
-        found = heapq.nlargest(max(request["last"], 1), counted(entries))  # never more than these in memory
+        newest = heapq.nlargest(max(request["last"], 1), counted(entries))  # never more than these in memory
     finally:
         os.close(folder)
-    shown = _within(found)
+    shown = _within(newest)
     lines = [{"time_s": time_s, "node": node, "line": line.decode("utf-8", "replace")} for time_s, node, line in shown]
-    kept = sorted(node for node in request["nodes"] if f"{node}.log" in names)
-    report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": kept})
+    stored = sorted(node for node in request["nodes"] if f"{node}.log" in names)
+    report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": stored})
     return {}
 
 
-def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
+def _within(newest: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
     """Return the newest lines that fit in an answer, the oldest of them first; `found` begins with the newest."""
     room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
-    for entry in found:
+    for entry in newest:
         room -= len(entry[2]) + len(entry[1]) + 64
         if room < 0:
             break
@@ -72,13 +72,13 @@ def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, byt
     return shown[::-1]
 
 
-def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+def _of_node(folder: int, names: list[str], node: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
     for name in names:
         if name.startswith(f"{node}.log") and _SET_ASIDE.fullmatch(name.removeprefix(f"{node}.log")):
-            yield from _of_file(folder, name, wanted, since_s)
+            yield from _of_file(folder, name, text, since_s)
 
 
-def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+def _of_file(folder: int, name: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
     """Those of one file. A link, or a file that has gone, has none; of a damaged one what can be read."""
     with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
@@ -89,7 +89,7 @@ def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[
         if name.endswith(".gz"):
             file = cast(BinaryIO, opened.enter_context(gzip.open(file)))
         while line := file.readline(_READ_LIMIT):  # what follows of a longer line begins with no time, and is skipped
-            if wanted in line:
+            if text in line:
                 time_s = _time_s(line)
                 if time_s is not None and time_s >= since_s:
                     yield time_s, line[:_LINE_LIMIT].rstrip(b"\n")

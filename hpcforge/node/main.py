@@ -29,8 +29,8 @@ def main(data: object) -> None:
         report.failed(None, "node", "request", error)
         report.done([], True, _facts(report))
         return
-    apart = verbs.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
-    if not apart and request["verb"] != "attach":
+    detach = verbs.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
+    if not detach and request["verb"] != "attach":
         if "limit_s" in request:
             commands.bound(request["limit_s"])
         answer(request, standard_output())
@@ -46,14 +46,14 @@ def answer(
 ) -> None:
     """Answer a request; `done` comes whatever happens. `work` stands for what its verb says."""
     report = EventReporter(emit)
-    whole_failed, found = False, None
+    whole_failed, facts = False, None
     try:
-        found = (work or _dispatch)(request, report)
+        facts = (work or _dispatch)(request, report)
     except Exception as error:
         whole_failed = True
         kind = "busy" if isinstance(error, BusyError) else "node"
         report.failed(None, kind, request["verb"], error)
-    report.done(_roles(request), whole_failed, found or _facts(report))
+    report.done(_roles(request), whole_failed, facts or _facts(report))
 
 
 def _dispatch(request: Request, report: EventReporter) -> Json | None:
@@ -63,8 +63,8 @@ def _dispatch(request: Request, report: EventReporter) -> Json | None:
     work = getattr(importlib.import_module(f"hpcforge.node.{verb.module}"), verb.function)
     if verb.lasting:
         report.finish_what_runs()
-    found: Json | None = work(request, report)
-    return found
+    facts: Json | None = work(request, report)
+    return facts
 
 
 def _through_spool(request: Request) -> None:

@@ -27,21 +27,21 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
     asked_s = time.time()
     report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
     driver = facts.ask_driver()
-    wanted = request["wanted"]
-    commands = _Commands(wanted, request.get("asks", {}))
+    desired = request["wanted"]
+    commands = _Commands(desired, request.get("asks", {}))
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = receipt.load()
-    told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
+    receipt_answer = _receipt(remembered, desired, bool(desired or request.get("surplus")))
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; all restarts and role code will run again")
-    lacking = _packages(wanted, report)
-    foreseen = _foreseen(wanted, lacking)
-    down = _units(wanted, remembered, report)
-    found = facts.collect()
+    lacking = _packages(desired, report)
+    foreseen = _foreseen(desired, lacking)
+    down = _units(desired, remembered, report)
+    node_facts = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
     accounts = user_ids.accounts(request["folders"]) if "folders" in request else None
     differences, in_the_way = [], []
-    for index, role in enumerate(wanted):
+    for index, role in enumerate(desired):
         difference = {
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
@@ -54,32 +54,32 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-            in_the_way += _conflicts(role, difference, remembered, told["surplus"])
-    in_the_way = obstacles.with_commands(in_the_way, wanted)
+            in_the_way += _conflicts(role, difference, remembered, receipt_answer["surplus"])
+    in_the_way = obstacles.with_commands(in_the_way, desired)
     in_the_way += obstacles.search(_host(request, differences, remembered), report)
     answers = commands.answers(report)
-    found["nvml"] = facts.driver_says(driver)
-    found["amdgpu"] = amdgpu.told(Path("/sys"))
+    node_facts["nvml"] = facts.driver_says(driver)
+    node_facts["amdgpu"] = amdgpu.told(Path("/sys"))
     report.emit(
         {
             "event": "observed",
-            "facts": found,
+            "facts": node_facts,
             "differs": differences,
             "obstacles": in_the_way,
             "accounts": accounts,
             "reads": reads,
             "answers": answers,
-            "receipt": told,
+            "receipt": receipt_answer,
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
             "clock": {"asked_s": asked_s, "said_s": time.time()},
         }
     )
-    return found
+    return node_facts
 
 
-def _receipt(remembered: Receipt, wanted: Sequence[DesiredRoleRequest], compare: bool) -> answer_types.ReceiptAnswer:
+def _receipt(remembered: Receipt, desired: Sequence[DesiredRoleRequest], compare: bool) -> answer_types.ReceiptAnswer:
     """Return the receipt, compared with the desired state."""
     run = remembered.run
     return {
@@ -89,8 +89,8 @@ def _receipt(remembered: Receipt, wanted: Sequence[DesiredRoleRequest], compare:
         "cluster": remembered.cluster,
         "hpcforge": remembered.hpcforge,
         "trouble": remembered.trouble,
-        "surplus": ownership.surplus(remembered, wanted) if compare else {},
-        "unowned": ownership.unowned(remembered, wanted),
+        "surplus": ownership.surplus(remembered, desired) if compare else {},
+        "unowned": ownership.unowned(remembered, desired),
     }
 
 
@@ -105,25 +105,25 @@ def _armed() -> list[answer_types.Armed]:
 class _Commands(threading.Thread):
     """All checks of all roles and the commands that were asked for, run beside the rest; a command of several once."""
 
-    def __init__(self, wanted: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
+    def __init__(self, desired: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
         super().__init__()
-        self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
+        self.places = [(index, check) for index, role in enumerate(desired) for check in role.get("checks", ())]
         self.asks = asks
         self.details: list[str | None] = [None] * len(self.places)
         self.outputs: list[str | None] = []
         self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
 
     def run(self) -> None:
-        alike: dict[tuple[str, ...], list[int]] = {}  # places by command
+        by_command: dict[tuple[str, ...], list[int]] = {}  # places by command
         for place, (_, check) in enumerate(self.places):
-            alike.setdefault(tuple(check["command"]), []).append(place)
-        tasks = [partial(checks.once, [self.places[place][1] for place in places]) for places in alike.values()]
+            by_command.setdefault(tuple(check["command"]), []).append(place)
+        tasks = [partial(checks.once, [self.places[place][1] for place in places]) for places in by_command.values()]
         tasks += [partial(self._ask, name, argv) for name, argv in self.asks.items()]
         results = checks.side_by_side(tasks)
-        for places, result in zip(alike.values(), results):
+        for places, result in zip(by_command.values(), results):
             for place, detail in zip(places, [result] * len(places) if isinstance(result, str) else result):
                 self.details[place] = detail
-        self.outputs = [None if isinstance(result, str) else result[0] for result in results[len(alike) :]]
+        self.outputs = [None if isinstance(result, str) else result[0] for result in results[len(by_command) :]]
 
     def _ask(self, name: str, argv: Sequence[str]) -> list[str | None]:
         try:
@@ -159,16 +159,16 @@ def _conflicts(
 ) -> list[answer_types.ObstacleAnswer]:
     """Return the resources of a role that converge would refuse, and why; less those that are removed first."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
-    going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
-    found = []
+    removals = [path for leftover in surplus.values() for kind in (*paths, "trees") for path in leftover.get(kind, ())]
+    conflicts = []
     for kind in TABLE:
         differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
         for item in resources(role, kind):
             name = getattr(item, kind.key)
-            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in removals):
                 obstacle = obstacles.of_resource(role, kind, item, remembered)
-                found += [obstacle] if obstacle else []
-    return found
+                conflicts += [obstacle] if obstacle else []
+    return conflicts
 
 
 def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, report: EventReporter) -> list[Json]:
@@ -192,31 +192,31 @@ def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, 
     return differences
 
 
-def _packages(wanted: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
-    names = [name for role in wanted for name in role.get("packages", ())]
+def _packages(desired: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
+    names = [name for role in desired for name in role.get("packages", ())]
     manager = package_manager.of_node()
     try:
         return frozenset(manager.missing(names))
     except Exception as error:
-        for role in wanted:
+        for role in desired:
             if role.get("packages"):
                 report.failed(role["role"], "package", manager.database, error)
         return frozenset(names)
 
 
-def _foreseen(wanted: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
+def _foreseen(desired: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
     """Return the packages that an installation would remove: `removes`, and `unforeseen` if they are not known yet."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
     manager = package_manager.of_node()
     try:
-        found = manager.foresee(lacking)._asdict()
+        outcome = manager.foresee(lacking)._asdict()
         # What a role says itself that it replaces goes, too, where no source has the role's packages yet.
-        late = [role for role in wanted if set(role.get("packages", ())) & found["unforeseen"]]
+        late = [role for role in desired if set(role.get("packages", ())) & outcome["unforeseen"]]
         replaced = {name: role for role in late for name in role.get("replaces", ())}
         for name in replaced.keys() - set(manager.missing(list(replaced))):
-            found["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & found["unforeseen"]))
-        return found
+            outcome["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & outcome["unforeseen"]))
+        return outcome
     except NodeError:  # the package manager does not answer, which is reported as such
         return {"removes": {}, "unforeseen": lacking}
 
@@ -229,9 +229,9 @@ def _goes_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
 
 
 def _units(
-    wanted: Sequence[DesiredRoleRequest], remembered: Receipt, report: EventReporter
+    desired: Sequence[DesiredRoleRequest], remembered: Receipt, report: EventReporter
 ) -> dict[str, answer_types.UnitAnswer]:
-    names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
+    names = list(dict.fromkeys(unit["name"] for role in desired for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
         return {unit["name"]: unit for unit in units.compare(names, due)}

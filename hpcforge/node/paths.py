@@ -41,18 +41,18 @@ def open_directory(path: str, create: bool = False) -> int:
     links = 0
     folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        held = True  # nobody but root can move anything on the way to this folder
+        trusted = True  # nobody but root can move anything on the way to this folder
         while rest:
             name = rest.pop(0)
             info = _stat_or_make(folder, name, create)
             if stat.S_ISLNK(info.st_mode):
                 links += 1
-                _refuse_link(path, name, info, held and is_roots(folder) and links <= _LINKS)
+                _refuse_link(path, name, info, trusted and is_roots(folder) and links <= _LINKS)
                 target = os.readlink(name, dir_fd=folder)
                 rest = [part for part in target.split("/") if part and part != "."] + rest
                 name = "/" if target.startswith("/") else "."
             folder, old = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder), folder
-            held &= is_roots(old) or _stays(old, folder)
+            trusted &= is_roots(old) or _stays(old, folder)
             os.close(old)
             mode = os.fstat(folder).st_mode
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:

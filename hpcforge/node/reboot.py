@@ -21,6 +21,6 @@ def reboot(request: RebootRequest, report: EventReporter) -> None:
             report.progress(None, "it has restarted already")
             return
         run = request.get("run")
-        said = "--message=hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
+        message = "--message=hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
         report.progress(None, "restarting")
-        commands.succeed(["systemctl", "reboot", said], _ASK_S)  # it returns once systemd has begun
+        commands.succeed(["systemctl", "reboot", message], _ASK_S)  # it returns once systemd has begun

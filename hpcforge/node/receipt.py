@@ -84,9 +84,9 @@ class Receipt(NamedTuple):
 
     def with_reboots(self, roles: Iterable[str]) -> Receipt:
         """Return the receipt with a reboot due for these roles, too."""
-        now = boot_id()
-        due = {role: boot for role, boot in self.reboots.items() if boot == now}
-        return self._replace(reboots={**due, **dict.fromkeys(roles, now)})
+        this_boot = boot_id()
+        due = {role: boot for role, boot in self.reboots.items() if boot == this_boot}
+        return self._replace(reboots={**due, **dict.fromkeys(roles, this_boot)})
 
 
 def boot_id() -> str:
@@ -114,14 +114,14 @@ def load(folder: Path = FOLDER) -> Receipt:
 
 def load_for_change(folder: Path = FOLDER) -> Receipt:
     """Load the receipt for a request that writes: a damaged file is put aside, a newer one stays (NodeError)."""
-    found = load(folder)
-    if found.newer:
-        raise NodeError(str(found.trouble))
-    if found.trouble:
+    receipt = load(folder)
+    if receipt.newer:
+        raise NodeError(str(receipt.trouble))
+    if receipt.trouble:
         for name in (NAME, _FIRST):
             with contextlib.suppress(FileNotFoundError):
                 (folder / name).replace(folder / (name + ".damaged"))
-    return found
+    return receipt
 
 
 def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> Receipt:
@@ -130,21 +130,21 @@ def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> 
 
     Raise NodeError where this node belongs to another cluster, or a later run than the request's was here.
     """
-    found = load_for_change(folder)
-    if found.trouble:
-        report.warning(f"{found.trouble}; renamed to end in .damaged")
+    receipt = load_for_change(folder)
+    if receipt.trouble:
+        report.warning(f"{receipt.trouble}; renamed to end in .damaged")
     run = request.get("run")
     if not run:
-        return found._replace(trouble=None)
+        return receipt._replace(trouble=None)
     asks = RunRecord(run["number"], run["id"], run["who"], time.time())
-    _refuse(found, asks, run.get("cluster"))
-    if asks[:3] == found.run[:3]:
-        asks = found.run
-    return found._replace(
+    _refuse(receipt, asks, run.get("cluster"))
+    if asks[:3] == receipt.run[:3]:
+        asks = receipt.run
+    return receipt._replace(
         trouble=None,
         run=asks,
-        cluster=run.get("cluster") or found.cluster,
-        hpcforge=run.get("hpcforge") or found.hpcforge,
+        cluster=run.get("cluster") or receipt.cluster,
+        hpcforge=run.get("hpcforge") or receipt.hpcforge,
     )
 
 
@@ -176,21 +176,21 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         os.close(fd)
 
 
-def _refuse(found: Receipt, asks: RunRecord, cluster: str | None) -> None:
-    if cluster and found.cluster and cluster != found.cluster:
+def _refuse(receipt: Receipt, asks: RunRecord, cluster: str | None) -> None:
+    if cluster and receipt.cluster and cluster != receipt.cluster:
         raise NodeError(
-            f"this node belongs to cluster {found.cluster!r}, not to {cluster!r} ({found.run}); remove it there first, "
-            f"or, if that cluster no longer exists, move {FOLDER / NAME} away"
+            f"this node belongs to cluster {receipt.cluster!r}, not to {cluster!r} ({receipt.run}); remove it there "
+            f"first, or, if that cluster no longer exists, move {FOLDER / NAME} away"
         )
-    if asks.number < found.run.number:
+    if asks.number < receipt.run.number:
         raise BusyError(
-            f"run {asks.number} of {asks.who} is older than the last run on this node ({found.run}): "
+            f"run {asks.number} of {asks.who} is older than the last run on this node ({receipt.run}): "
             "nothing was changed; apply again"
         )
-    if asks.number == found.run.number and asks.number and asks.id != found.run.id:
+    if asks.number == receipt.run.number and asks.number and asks.id != receipt.run.id:
         raise BusyError(
             f"run {asks.number} of {asks.who} has the same number as another run, which reached this node first "
-            f"({found.run}): nothing was changed; apply again"
+            f"({receipt.run}): nothing was changed; apply again"
         )
 
 
@@ -199,18 +199,20 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         document = json.loads(data)
         schema = document["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
-            why = f"{path} was written by a newer hpcforge (schema {schema}, this one has {SCHEMA}): use the newer one"
-            return EMPTY._replace(trouble=why, newer=True)
+            reason = (
+                f"{path} was written by a newer hpcforge (schema {schema}, this one has {SCHEMA}): use the newer one"
+            )
+            return EMPTY._replace(trouble=reason, newer=True)
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
-        found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
+        receipt = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
         strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
         if strange:
-            why = f"{path} was written by another hpcforge, which added {', '.join(sorted(strange))}: use that one"
-            return EMPTY._replace(trouble=why, newer=True)
+            reason = f"{path} was written by another hpcforge, which added {', '.join(sorted(strange))}: use that one"
+            return EMPTY._replace(trouble=reason, newer=True)
         if schema == 1:
-            return found
-        return found._replace(
+            return receipt
+        return receipt._replace(
             roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=RunRecord(**document["run"]),

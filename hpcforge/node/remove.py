@@ -57,21 +57,21 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         remembered = guard.forget_reverted(receipt.begin(request, report), request["work"])
         receipt.save(remembered)
         package_manager.of_node().release()
-        asked = _everything(remembered, request["work"]) if leave else request["work"]
-        work = _in_order(asked, remembered, report)
+        requested = _everything(remembered, request["work"]) if leave else request["work"]
+        work = _in_order(requested, remembered, report)
         _arm(work, remembered, report)
         _take_away([role for role in work if not _is_kept(role)], remembered, report)
-        done = [role for role in work if role["role"] not in report.failures]
-        left = ownership.forget(remembered, done)
-        made = _directories([role for role in done if not _is_kept(role)], remembered, left, report)
+        succeeded = [role for role in work if role["role"] not in report.failures]
+        remaining = ownership.forget(remembered, succeeded)
+        made = _directories([role for role in succeeded if not _is_kept(role)], remembered, remaining, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
-            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
+            stays = [*_remains(succeeded, remembered, remaining, made), *(_OURS if leave else ())]
             report.emit({"event": "remains", "stays": kept_on_removal.found(stays, [], [])})
         if report.count:
             disk_sync.system()  # what is forgotten is gone for good
-        receipt.save(left)
-        left = _end_guarded(work, left, report)
-        backups.tidy(left, guard.kept(guard.armed()))
+        receipt.save(remaining)
+        remaining = _end_guarded(work, remaining, report)
+        backups.tidy(remaining, guard.kept(guard.armed()))
         if leave and not report.failures:
             _go(report)
 
@@ -82,22 +82,22 @@ def _is_kept(role: LessRequest) -> bool:
 
 
 def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
-    def each(kind: str, key: str, act: Act) -> set[str]:
+    def act_on(kind: str, key: str, act: Act) -> set[str]:
         return _each(work, kind, key, act, remembered, report)
 
     def put_back(kind: ResourceKind) -> set[str]:
-        return each(
+        return act_on(
             kind.singular,
             kind.name,
             lambda entry, name: handler(kind.name).restore(name, entry[kind.name][name], report),
         )
 
-    each("unit", "units", _unit_down)
+    act_on("unit", "units", _unit_down)
     moved: set[str] = set().union(*(put_back(kind) for kind in reversed(TABLE) if not kind.early))
     if any(role["units"] or of_kind(role, "files") for role in work):
         units.reload()
-    each("unit", "units", partial(_unit_back, moved))
-    each("directory", "trees", _tree_gone)
+    act_on("unit", "units", partial(_unit_back, moved))
+    act_on("directory", "trees", _tree_gone)
     _purge(work, report)
     for kind in reversed(TABLE):
         if kind.early:
@@ -107,13 +107,13 @@ def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventRe
 def _arm(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
     """Arm the guards of roles that could lock us out with less, too."""
     for role in work:
-        asked, files = role.get("guard"), of_kind(role, "files")
-        if asked and files:
+        request, files = role.get("guard"), of_kind(role, "files")
+        if request and files:
             owned = {path: remembered.roles[role["role"]]["files"][path] for path in files}
             try:
-                guard.arm(role["role"], asked, list(filter(_can_be_kept, files)), role["units"], owned)
+                guard.arm(role["role"], request, list(filter(_can_be_kept, files)), role["units"], owned)
             except Exception as error:
-                report.failed(role["role"], "guard", asked["id"], error)
+                report.failed(role["role"], "guard", request["id"], error)
 
 
 def _can_be_kept(path: str) -> bool:
@@ -124,14 +124,14 @@ def _can_be_kept(path: str) -> bool:
         return False
 
 
-def _end_guarded(work: Sequence[LessRequest], left: Receipt, report: EventReporter) -> Receipt:
+def _end_guarded(work: Sequence[LessRequest], remaining: Receipt, report: EventReporter) -> Receipt:
     """Revert removals of failed guarded roles at once; start the timers of the others."""
     for role in work:
-        error, asked = report.failures.get(role["role"]), role.get("guard")
-        if asked and error and any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
-            left = guard.take_back(asked["id"], left, report, error)
+        error, request = report.failures.get(role["role"]), role.get("guard")
+        if request and error and any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
+            remaining = guard.take_back(request["id"], remaining, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
-    return left
+    return remaining
 
 
 def _each(
@@ -163,28 +163,28 @@ def _refuse_blind(leave: bool) -> None:
         )
 
 
-def _everything(remembered: Receipt, asked: Sequence[LessRequest]) -> list[LessRequest]:
-    listed = {role["role"]: set(role.get("packages", ())) for role in asked}
-    found: list[LessRequest] = []
+def _everything(remembered: Receipt, requested: Sequence[LessRequest]) -> list[LessRequest]:
+    listed = {role["role"]: set(role.get("packages", ())) for role in requested}
+    removals: list[LessRequest] = []
     for role, entry in remembered.roles.items():
         purged = [name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())]
         removal: LessRequest = {"role": role, "packages": purged, "on_remove": entry["on_remove"]}
-        found.append(with_kinds(removal, {kind: list(entry[kind]) for kind in ownership.KEYS}))
-    return found
+        removals.append(with_kinds(removal, {kind: list(entry[kind]) for kind in ownership.KEYS}))
+    return removals
 
 
-def _in_order(asked: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
+def _in_order(requested: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
     """Return the roles, the last to come first, and of each only hpcforge's resources."""
     order = list(remembered.roles)
-    for role in asked:
+    for role in requested:
         entry = remembered.roles.get(role["role"], {})
         strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
             report.warning(f"{role['role']}: {', '.join(strange)}: not in this node's record: not touched")
-    known = [role for role in asked if role["role"] in remembered.roles]
+    recorded = [role for role in requested if role["role"] in remembered.roles]
     return [
         with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})
-        for role in sorted(known, key=lambda role: order.index(role["role"]), reverse=True)
+        for role in sorted(recorded, key=lambda role: order.index(role["role"]), reverse=True)
     ]
 
 
@@ -200,10 +200,10 @@ def _unit_down(entry: Json, name: str) -> str | None:
 
 def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
     """Start the earlier service again, with its earlier configuration."""
-    before, now = entry["units"][name], units.query([name])[name]
-    actions = ["enable"] if before["enabled"] and not now.enabled else []
-    if before["active"] and (entry["role"] in moved or not now.runs):
-        actions.append("restart" if now.runs else "start")
+    before, present = entry["units"][name], units.query([name])[name]
+    actions = ["enable"] if before["enabled"] and not present.enabled else []
+    if before["active"] and (entry["role"] in moved or not present.runs):
+        actions.append("restart" if present.runs else "start")
     return units.bring_up(name, actions) if actions else None
 
 
@@ -218,56 +218,60 @@ def _purge(work: Sequence[LessRequest], report: EventReporter) -> None:
     if not names:
         return
     try:
-        gone = package_manager.of_node().purge(names, report)
+        purged = package_manager.of_node().purge(names, report)
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
         return
     for role in roles:
         for name in role["packages"]:
-            if name in gone:
+            if name in purged:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(done: Sequence[LessRequest], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+def _remains(
+    work: Sequence[LessRequest], remembered: Receipt, remaining: Receipt, directories: Sequence[str]
+) -> list[Json]:
     """Return the remains of these roles, and why they stay."""
-    held = {
+    owned = {
         name
-        for entry in left.roles.values()
+        for entry in remaining.roles.values()
         if any(entry[kind] for kind in ownership.KEYS)
         for name in entry["packages"]
     }
     stays: list[Json] = []
-    taken: list[str] = []
-    for role in done:
+    files: list[str] = []
+    for role in work:
         entry = remembered.roles[role["role"]]
-        going = {kind: of_kind(role, kind) for kind in ownership.KEYS}
-        going["packages"] = [name for name in entry["packages"] if name not in held]
+        removals = {kind: of_kind(role, kind) for kind in ownership.KEYS}
+        removals["packages"] = [name for name in entry["packages"] if name not in owned]
         coded = role["role"] in remembered.opaque
-        stays += kept_on_removal.expected(role["role"], entry, going, not role.get("wanted"), coded)
+        stays += kept_on_removal.expected(role["role"], entry, removals, not role.get("wanted"), coded)
         if not _is_kept(role):
-            taken += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
-    return kept_on_removal.found(stays, taken, directories)
+            files += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
+    return kept_on_removal.found(stays, files, directories)
 
 
-def _directories(work: Sequence[LessRequest], remembered: Receipt, left: Receipt, report: EventReporter) -> list[str]:
+def _directories(
+    work: Sequence[LessRequest], remembered: Receipt, remaining: Receipt, report: EventReporter
+) -> list[str]:
     """Remove empty directories that only these roles have, the deepest first.
 
     Returns those of them that are there still, or were a moment ago.
     """
-    kept = {path for entry in left.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
+    owned = {path for entry in remaining.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        asked = {kind: {name: entry[kind][name] for name in of_kind(role, kind)} for kind in ownership.KEYS}
-        owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
+        parts = {kind: {name: entry[kind][name] for name in of_kind(role, kind)} for kind in ownership.KEYS}
+        owner.update({path: role["role"] for path in ownership.made_for(parts) if path not in owned})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:
-            gone = _remove_empty(path)
+            removed = _remove_empty(path)
         except OSError as error:
             report.progress(owner[path], f"{path} could not be removed: {error.strerror}")
             continue
-        if gone:
+        if removed:
             report.changed(owner[path], "directory", path, "removed")
     return list(owner)
 
@@ -292,8 +296,8 @@ def _tidy(folder: int, name: str) -> None:
     """Delete what killed runs left in a directory."""
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:
-        for left in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
-            os.unlink(left, dir_fd=fd)
+        for entry in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
+            os.unlink(entry, dir_fd=fd)
     finally:
         os.close(fd)
 
@@ -309,14 +313,14 @@ def _go(report: EventReporter) -> None:
 
 def clear(folder: Path) -> bool:
     """Delete our folder, or, on a machine that has rehearsals, all of it but those; whether it is gone."""
-    kept = 0
+    rehearsals = 0
     for path in folder.iterdir():  # the lock in it is held until we end; who waits for it makes it anew
         if path.name == _REHEARSALS:
-            kept += 1
+            rehearsals += 1
         elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    if not kept:
+    if not rehearsals:
         folder.rmdir()
-    return not kept
+    return not rehearsals

@@ -438,8 +438,10 @@ def within(request: Request, limit_s: float) -> Request:
     return cast(Request, {**request, "limit_s": limit_s})
 
 
-def only(request: Request, wanted: Callable[[str], bool]) -> Request:
+def only(request: Request, selected: Callable[[str], bool]) -> Request:
     """Return the request with less work: that for these roles."""
     if request["verb"] != "converge":
         return request
-    return cast(Request, {**request, "work": [role_work for role_work in request["work"] if wanted(role_work["role"])]})
+    return cast(
+        Request, {**request, "work": [role_work for role_work in request["work"] if selected(role_work["role"])]}
+    )

@@ -16,12 +16,12 @@ from hpcforge.typed_json import form
 
 
 def _defaults(kind: str) -> dict[str, Any]:
-    found = {
+    defaults = {
         field.name: field.default
         for field in dataclasses.fields(sent(kind))
         if field.default is not dataclasses.MISSING
     }
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
 
 
 FORMS: Mapping[str, Form] = {

@@ -52,10 +52,10 @@ def _settings(path: str, root: Path, depth: int) -> Iterator[Setting]:
     """Yield what counts for every connection, in sshd's order."""
     matches = True
     for number, line in enumerate(_text(root / path[1:]).splitlines(), 1):
-        found = _LINE.match(line.strip())
-        if found is None:
+        match = _LINE.match(line.strip())
+        if match is None:
             continue
-        keyword, words = found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])]
+        keyword, words = match[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(match[2])]
         if keyword == "match":
             matches = [word.lower() for word in words] == ["all"]
         elif matches and keyword == "include" and depth:

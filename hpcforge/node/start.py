@@ -42,8 +42,8 @@ def start(document: "Any") -> None:
     if sys.version_info[:2] < OLDEST:
         too_old = "python3 on this node is {}.{}, and {}.{} is needed".format(*(tuple(sys.version_info[:2]) + OLDEST))
         failed = {"event": "failed", "role": None, "kind": "node", "name": "python", "error": too_old}
-        done = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
-        sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(done) + "\n")
+        end = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
+        sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(end) + "\n")
         return
     sys.meta_path.insert(0, BundleFinder(document["modules"]))
     from hpcforge.node.main import main  # noqa: PLC0415 - it came along and could not be imported before

@@ -31,8 +31,8 @@ def remove(path: str) -> str | None:
         if mounted:
             raise NodeError(f"{path} stays: a file system is mounted there ({', '.join(mounted)}); unmount it first")
         # By way of the open directory, so that nobody can put another one in its place meanwhile.
-        here = f"/proc/{os.getpid()}/fd/{folder}/{name}"
-        commands.succeed(["rm", "-rf", "--one-file-system", "--preserve-root=all", "--", here], _REMOVE_S)
+        target = f"/proc/{os.getpid()}/fd/{folder}/{name}"
+        commands.succeed(["rm", "-rf", "--one-file-system", "--preserve-root=all", "--", target], _REMOVE_S)
         os.fsync(folder)
         return "removed"
     finally:

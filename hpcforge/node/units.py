@@ -96,10 +96,10 @@ def parse(text: str) -> list[UnitStatus]:
 
 def compare(names: Sequence[str], due: Sequence[str]) -> list[answer_types.UnitAnswer]:
     """Units that are not enabled, not running, or have a restart due."""
-    found = query(names)
+    states = query(names)
     return [
         {"name": name, "enabled": unit.enabled, "active": unit.active, "restart_pending": name in due}
-        for name, unit in found.items()
+        for name, unit in states.items()
         if not (unit.enabled and unit.runs) or name in due
     ]
 
@@ -176,8 +176,8 @@ def why(name: str) -> str:
 def _journal(name: str, since: str) -> str:
     """Return the last eight lines of a unit's journal."""
     commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last lines yet
-    asked = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
-    return readable(commands.run(asked, _QUERY_S).stdout, 2000)
+    command = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
+    return readable(commands.run(command, _QUERY_S).stdout, 2000)
 
 
 def _wait(name: str) -> None:

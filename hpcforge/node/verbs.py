@@ -57,10 +57,10 @@ LASTING = frozenset(verb for (verb, _), row in VERBS.items() if row.lasting)
 def verb_of(request: Mapping[str, Any]) -> Verb:
     """Return the row of a request. Raise NodeError where there is none."""
     verb, step = request.get("verb"), request.get("phase", request.get("do", ""))
-    found = VERBS.get((str(verb), str(step)))
-    if found is None:
+    row = VERBS.get((str(verb), str(step)))
+    if row is None:
         raise NodeError(f"unknown request: verb {verb!r}" + (f", {step!r}" if step else ""))
-    return found
+    return row
 
 
 def checked(data: Any) -> Request:

@@ -58,6 +58,6 @@ def own(path: str, change: object | None) -> Json | None:
         return None
 
 
-def restore(path: str, known: Json) -> str | None:
+def restore(path: str, record: Json) -> str | None:
     """Restore the earlier entry."""
-    return backups.restore(path, None if known["before"] == UNKNOWN else known["before"])
+    return backups.restore(path, None if record["before"] == UNKNOWN else record["before"])

@@ -34,10 +34,10 @@ def on_bus(devices: Path) -> list[str]:
     """Where AMD's GPUs are on the PCI bus, whether or not a driver is loaded."""
     if not devices.is_dir():
         return []
-    found = (
+    gpus = (
         device for device in devices.iterdir() if _ADDRESS.fullmatch(device.name) and _line(device / "vendor") == _ATI
     )
-    return sorted(device.name for device in found if _line(device / "class").startswith(_CLASSES))
+    return sorted(device.name for device in gpus if _line(device / "class").startswith(_CLASSES))
 
 
 def told(sys: Path) -> answer_types.Nvml | None:
@@ -115,7 +115,7 @@ def _link(device: Path) -> _Link:
     slot = card.parent
     ends = [end for end in (card, slot) if (end / "max_link_width").exists()]
     widths = [width for end in ends if (width := _number(end / "max_link_width")) and width <= _MOST_LANES]
-    generations = [found for end in ends if (found := _generation(end / "max_link_speed"))]
+    generations = [generation for end in ends if (generation := _generation(end / "max_link_speed"))]
     width = _number(card / "current_link_width")
     return _Link(
         width if width is not None and 0 < width <= _MOST_LANES else None,
@@ -127,15 +127,15 @@ def _link(device: Path) -> _Link:
 
 def _kfd(nodes: Path) -> dict[str, list[dict[str, int]]]:
     """Return the properties of the KFD's nodes that are GPUs, by PCI address."""
-    found: dict[str, list[dict[str, int]]] = {}
+    nodes_by_address: dict[str, list[dict[str, int]]] = {}
     folders = sorted(nodes.iterdir()) if nodes.is_dir() else []
     for folder in folders[:_MOST_NODES]:
-        said = properties(_read(folder / "properties"))
-        if said.get("simd_count"):
-            at = said.get("location_id", 0) & 0xFFFF  # above it stands the partition
-            where = f"{said.get('domain', 0):04x}:{at >> 8:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
-            found.setdefault(where, []).append(said)
-    return found
+        values = properties(_read(folder / "properties"))
+        if values.get("simd_count"):
+            at = values.get("location_id", 0) & 0xFFFF  # above it stands the partition
+            address = f"{values.get('domain', 0):04x}:{at >> 8:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
+            nodes_by_address.setdefault(address, []).append(values)
+    return nodes_by_address
 
 
 def properties(text: str) -> dict[str, int]:

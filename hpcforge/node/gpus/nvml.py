@@ -135,9 +135,9 @@ class Reading(NamedTuple):
 class _NvmlError(Exception):
     """A call did not do what it was asked; `code` is NVML's, 0 where the answer itself is none."""
 
-    def __init__(self, code: int, why: str = "") -> None:
-        said = _SAID.get(code)
-        super().__init__(why or (f"{said} (NVML error {code})" if said else f"NVML error {code}"))
+    def __init__(self, code: int, reason: str = "") -> None:
+        meaning = _SAID.get(code)
+        super().__init__(reason or (f"{meaning} (NVML error {code})" if meaning else f"NVML error {code}"))
         self.code = code
 
 
@@ -160,29 +160,29 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
 
 def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
     """Return the driver's answers at their end, or when the time is up. `on_bus`: NVIDIA's GPUs on the PCI bus."""
-    told, late = _heard(reading)
+    lines, late = _heard(reading)
     ended = _reap(reading.pid, kill=late)
     os.close(reading.answers)
-    found: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
-    asked, done = "the library", False
-    for line in told:
+    report: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
+    source, complete = "the library", False
+    for line in lines:
         if "asks" in line:
-            asked = f"GPU {line['asks']}" if isinstance(line["asks"], int) else "the library"
+            source = f"GPU {line['asks']}" if isinstance(line["asks"], int) else "the library"
         elif "gpu" in line:
-            found["gpus"].append(line["gpu"])
+            report["gpus"].append(line["gpu"])
         else:
-            found["driver"] = line.get("driver", found["driver"])
-            found["error"] = line.get("error", found["error"])
-            done = done or bool(line.get("done"))
-    if not done and late:
-        found["error"] = (
-            f"{asked} gave no answer within {reading.limit_s:g} s, for example because a GPU has fallen off the bus "
+            report["driver"] = line.get("driver", report["driver"])
+            report["error"] = line.get("error", report["error"])
+            complete = complete or bool(line.get("done"))
+    if not complete and late:
+        report["error"] = (
+            f"{source} gave no answer within {reading.limit_s:g} s, for example because a GPU has fallen off the bus "
             "(Xid 79 in the kernel's log): restart the node; if it happens again, the GPU or its slot is faulty"
         )
-    elif not done:
+    elif not complete:
         how = f"signal {-ended}" if ended is not None and ended < 0 else "an early end"
-        found["error"] = f"NVML broke off at {asked} ({how})"
-    return found
+        report["error"] = f"NVML broke off at {source} ({how})"
+    return report
 
 
 def _alone(tell: int) -> None:
@@ -202,10 +202,10 @@ def _heard(reading: Reading) -> tuple[list[Any], bool]:
         if not select.select([reading.answers], [], [], left_s)[0]:
             late = True
             break
-        some = os.read(reading.answers, 65536)
-        if not some:
+        chunk = os.read(reading.answers, 65536)
+        if not chunk:
             break
-        data += some
+        data += chunk
     lines = []
     for line in bytes(data).split(b"\n")[:-1]:
         with suppress(ValueError):  # a library that writes where it should not may spoil a line
@@ -275,23 +275,23 @@ class _Library:
 
     def gpu(self, index: int) -> dict[str, Any]:
         """Facts of one GPU, None for what it does not tell; `troubles` says why where that is not as it should be."""
-        found: dict[str, Any] = {"index": index, **dict.fromkeys(_FACTS), "troubles": {}}
+        facts: dict[str, Any] = {"index": index, **dict.fromkeys(_FACTS), "troubles": {}}
         handle = ctypes.c_void_p()
         try:
             self.call("nvmlDeviceGetHandleByIndex_v2", _UINT(index), ctypes.byref(handle))
         except _NvmlError as error:
-            return {**found, "error": _said(error)}
+            return {**facts, "error": _said(error)}
         for fact, ask in self._asks(handle):
-            if found[fact] is not None:
+            if facts[fact] is not None:
                 continue
             try:
-                found[fact] = ask()
+                facts[fact] = ask()
             except _NvmlError as error:
                 if error.code in (_GPU_IS_LOST, _RESET_REQUIRED):
-                    return {**found, "error": _said(error)}
+                    return {**facts, "error": _said(error)}
                 if error.code not in _SILENT:
-                    found["troubles"][fact] = _said(error)
-        return found
+                    facts["troubles"][fact] = _said(error)
+        return facts
 
     def _asks(self, handle: ctypes.c_void_p) -> Iterator[tuple[str, Callable[[], Any]]]:
         for fact, function, size in _TEXTS:
@@ -311,9 +311,9 @@ class _Library:
         ):
             yield fact, partial(ask, handle)
 
-    def _text(self, function: str, size: int, *of: ctypes.c_void_p) -> str | None:
+    def _text(self, function: str, size: int, *handles: ctypes.c_void_p) -> str | None:
         buffer = ctypes.create_string_buffer(size + 1)  # one more, so that there is an end whatever the library does
-        self.call(function, *of, buffer, _UINT(size))
+        self.call(function, *handles, buffer, _UINT(size))
         text = buffer.value.decode("ascii", "replace").strip()
         if re.search(r"[^\w .,:;/()+-]", text, re.ASCII):
             raise _NvmlError(0, "its answer is not text")
@@ -341,9 +341,9 @@ class _Library:
         return _at_most(memory.total >> 20, 1 << 24)
 
     def _two(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
-        now, pending = _UINT(), _UINT()
-        self.call(function, handle, ctypes.byref(now), ctypes.byref(pending))
-        return bool(_at_most(now.value, 1)), bool(_at_most(pending.value, 1))
+        current, pending = _UINT(), _UINT()
+        self.call(function, handle, ctypes.byref(current), ctypes.byref(pending))
+        return bool(_at_most(current.value, 1)), bool(_at_most(pending.value, 1))
 
     def _ecc(self, handle: ctypes.c_void_p) -> bool:
         return self._two(handle, "nvmlDeviceGetEccMode")[0]
@@ -403,14 +403,14 @@ class _Library:
         if not self._two(handle, "nvmlDeviceGetMigMode")[0]:
             return None
         most = self._number(handle, "nvmlDeviceGetMaxMigDeviceCount", (), _UINT, _MOST_GPUS)
-        found = []
+        names = []
         for index in range(most):
             instance = ctypes.c_void_p()
             with suppress(_NvmlError):  # there is none at this place
                 self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, _UINT(index), ctypes.byref(instance))
                 name = self._text("nvmlDeviceGetName", 96, instance) or ""
-                found.append(name.rpartition(" MIG ")[2] or "unnamed")
-        return found
+                names.append(name.rpartition(" MIG ")[2] or "unnamed")
+        return names
 
 
 def _at_most(value: int, most: int) -> int:

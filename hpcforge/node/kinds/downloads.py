@@ -31,7 +31,7 @@ def compare(download: Download) -> Json | None:
     """Return the entry at its path, with the digest of the whole file."""
     path = download.path
     try:
-        entry = files.look(path, whole=True)
+        entry = files.look(path, any_size=True)
     except paths.UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, **_NOBODY}
     if entry is None:
@@ -54,7 +54,7 @@ def put(download: Download) -> str | None:
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
-        entry = files.look_at(folder, name, path, whole=True)
+        entry = files.look_at(folder, name, path, any_size=True)
         if entry and entry.digest == download.digest and entry.links == 1:
             return files.fix_rights(folder, name, entry, rights)
         files.replace_by(folder, name, lambda fd: _fetch(download, fd), rights)
@@ -71,7 +71,7 @@ def own(name: str, change: Download | None, made: set[str]) -> Json | None:
         if change:
             before = backups.keep(name)
             return {"digest": (before or {}).get("kept"), "before": before, "made": parents}
-        entry = files.look(name, whole=True)
+        entry = files.look(name, any_size=True)
     except NodeError:
         return None  # not hpcforge's; `put` will fail with the reason
     if entry is None or entry.kind != "file":
@@ -84,7 +84,7 @@ def restore(name: str, record: Json, report: EventReporter) -> str | None:
     try:
         if record["before"] != UNKNOWN:
             return backups.restore(name, record["before"])
-        entry = files.look(name, whole=True)
+        entry = files.look(name, any_size=True)
         if entry is None or entry.digest in (record["digest"], record.get("was")):
             return backups.restore(name, None)
     except paths.UnsafeError as error:

@@ -70,22 +70,22 @@ def of_resource(
 ) -> answer_types.ObstacleAnswer | None:
     """Return why a resource cannot be put; None where it can."""
     name = getattr(item, kind.key)
-    why = handler(kind.name).obstacle(item, ownership.known(receipt, kind.name, name))
-    return answer(Conflict(role["role"], kind.singular, name, why)) if why else None
+    reason = handler(kind.name).obstacle(item, ownership.known(receipt, kind.name, name))
+    return answer(Conflict(role["role"], kind.singular, name, reason)) if reason else None
 
 
 def with_commands(
-    found: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
+    obstacles: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
 ) -> list[answer_types.ObstacleAnswer]:
     """Return obstacles, those of accounts and groups with the commands that renumber them."""
-    if not any(obstacle["kind"] in ("account", "group") for obstacle in found):
-        return found
+    if not any(obstacle["kind"] in ("account", "group") for obstacle in obstacles):
+        return obstacles
     from hpcforge.node import account_numbers  # noqa: PLC0415 - a node compiles what it imports
 
-    return list(account_numbers.with_commands(found, roles))
+    return list(account_numbers.with_commands(obstacles, roles))
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:
     """Return a conflict as it is sent."""
-    role, kind, name, why, commands = conflict
-    return {"role": role, "kind": kind, "name": name, "why": why, "commands": list(commands)}
+    role, kind, name, reason, commands = conflict
+    return {"role": role, "kind": kind, "name": name, "why": reason, "commands": list(commands)}

@@ -78,29 +78,29 @@ def _places(path: str) -> Iterator[str]:
 
 def _mounted(path: str, points: list[mounts.MountPoint]) -> _Obstruction | None:
     """Return why a file cannot be replaced that something is mounted on."""
-    here = [point for point in points if point.path == path]
-    if not here or os.path.isdir(path):  # noqa: PTH112
+    present = [point for point in points if point.path == path]
+    if not present or os.path.isdir(path):  # noqa: PTH112
         return None
     unit, quoted = f"{escaped(path)}.mount", shlex.quote(path)
-    commands = [f"umount {quoted}"] * len(here)
+    commands = [f"umount {quoted}"] * len(present)
     if os.path.lexists(f"{FOLDER}/{unit}"):
         commands.insert(0, f"systemctl disable --now {shlex.quote(unit)}")
         commands.remove(f"umount {quoted}")
     line = mounts.line_of_fstab(path)
     if line:
         commands.append(f"sed -i '{line.number}s/^/# /' {mounts.FSTAB}")
-    where = f" by {mounts.FSTAB}:{line.number}" if line else ""
-    why = f"it is a mount point{where} (of {here[-1].root}), and cannot be replaced"
-    return _Obstruction(path, why, tuple(commands))
+    source = f" by {mounts.FSTAB}:{line.number}" if line else ""
+    reason = f"it is a mount point{source} (of {present[-1].root}), and cannot be replaced"
+    return _Obstruction(path, reason, tuple(commands))
 
 
 def _flagged(path: str) -> _Obstruction | None:
     """Return why a path with a flag of chattr cannot be replaced or written into."""
     flags = _flags(path)
-    found = [(letter, word) for bit, letter, word in _FLAGS if flags & bit]
-    if not found:
+    set_flags = [(letter, word) for bit, letter, word in _FLAGS if flags & bit]
+    if not set_flags:
         return None
-    letters, words = "".join(letter for letter, _ in found), " and ".join(word for _, word in found)
+    letters, words = "".join(letter for letter, _ in set_flags), " and ".join(word for _, word in set_flags)
     return _Obstruction(path, f"it is {words} (lsattr -d shows {letters})", (f"chattr -{letters} {shlex.quote(path)}",))
 
 

@@ -48,7 +48,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
 
 def _needed(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[_Database]:
     """Yield the databases that a role relies on."""
-    if "/etc/resolv.conf" in [wanted.path for wanted in resources(role, KINDS["files"])]:
+    if "/etc/resolv.conf" in [file.path for file in resources(role, KINDS["files"])]:
         yield _Database("hosts", ("dns", "resolve"), "names are not looked up in DNS")
     if any(kind.name in ("accounts", "groups") for kind, _ in inspection.resources(role)):
         for name in ("passwd", "group"):
@@ -62,19 +62,19 @@ def _conflict(role: str, database: _Database, number: int, words: list[str]) -> 
             before = words[:at]
             break
     else:
-        why = f"line {number} names none of {' and '.join(database.services)}: {database.why}"
-        yield _with_line(role, database, number, why, [*words, database.services[0]])
+        reason = f"line {number} names none of {' and '.join(database.services)}: {database.why}"
+        yield _with_line(role, database, number, reason, [*words, database.services[0]])
         return
     stops = [at for at, word in enumerate(before) if _ENDS.match(word) and not _SELECTIVE.fullmatch(words[at - 1])]
     if stops:
-        why = f"line {number} ends each search at {words[stops[0] - 1]} {words[stops[0]]}: {database.why}"
-        kept = [word for at, word in enumerate(words) if at not in stops]
-        yield _with_line(role, database, number, why, kept)
+        reason = f"line {number} ends each search at {words[stops[0] - 1]} {words[stops[0]]}: {database.why}"
+        remaining = [word for at, word in enumerate(words) if at not in stops]
+        yield _with_line(role, database, number, reason, remaining)
 
 
-def _with_line(role: str, database: _Database, number: int, why: str, words: list[str]) -> Conflict:
+def _with_line(role: str, database: _Database, number: int, reason: str, words: list[str]) -> Conflict:
     """Return a conflict with the command that writes the line with these words."""
     services = " ".join(words)
     if not _PLAIN.fullmatch(services):
         services = f"files {database.services[0]}"
-    return Conflict(role, "file", PATH, why, (f"sed -i '{number}s/.*/{database.name}: {services}/' {PATH}",))
+    return Conflict(role, "file", PATH, reason, (f"sed -i '{number}s/.*/{database.name}: {services}/' {PATH}",))

@@ -125,24 +125,24 @@ def _owners(proc: Path, inodes: Collection[str], units: Collection[str]) -> dict
     groups = [Path(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs") for unit in units]
     first = [pid for group in groups if group.exists() for pid in group.read_text("ascii").split()]
     others = [entry.name for entry in proc.iterdir() if entry.name.isdigit()]
-    found: dict[str, _Owner] = {}
+    owners: dict[str, _Owner] = {}
     for pid in (*first, *others):
-        for inode in _sockets(proc / pid / "fd") & set(inodes) - found.keys():
-            found[inode] = _owner(proc, pid)
-        if len(found) == len(inodes):
+        for inode in _sockets(proc / pid / "fd") & set(inodes) - owners.keys():
+            owners[inode] = _owner(proc, pid)
+        if len(owners) == len(inodes):
             break
-    return found
+    return owners
 
 
 def _sockets(folder: Path) -> set[str]:
     """Return the numbers of the sockets that a process has open; those read so far where it ends meanwhile."""
-    found = set()
+    inodes = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):  # noqa: PTH208 - there may be thousands
             target = os.readlink(f"{folder}/{name}")  # noqa: PTH115 - likewise
             if target.startswith("socket:["):
-                found.add(target[8:-1])
-    return found
+                inodes.add(target[8:-1])
+    return inodes
 
 
 def _owner(proc: Path, pid: str) -> _Owner:

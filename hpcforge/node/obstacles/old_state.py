@@ -37,8 +37,8 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
             if name is not None:
-                why = f"it is of {name}, not of {item['cluster']}: {item['why']}; `apply --take-over` renames it"
-                yield Conflict(role["role"], KIND, item["path"], why, tuple(_by_hand(item, name)))
+                reason = f"it is of {name}, not of {item['cluster']}: {item['why']}; `apply --take-over` renames it"
+                yield Conflict(role["role"], KIND, item["path"], reason, tuple(_by_hand(item, name)))
 
 
 def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
@@ -52,9 +52,9 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
                 raise NodeError(f"{item['unit']} did not stop within {_STOP_S} s: {item['path']} stays as it is")
             # The file that names the cluster is the last: after an interruption the next run renames the rest.
             for path in (*item["beside"], item["path"]):
-                aside = _rename(path, name)
-                if aside:
-                    report.changed(role["role"], KIND, path, f"of {name}: kept as {aside}")
+                new_path = _rename(path, name)
+                if new_path:
+                    report.changed(role["role"], KIND, path, f"of {name}: kept as {new_path}")
 
 
 def _other_cluster(item: OldStateRequest) -> str | None:
@@ -67,10 +67,10 @@ def _other_cluster(item: OldStateRequest) -> str | None:
             text = opened.read(_MOST).decode("utf-8", "replace")
     except OSError:
         return None
-    found = _IN_STATE.match(text.lstrip()) if item["name_in"] else _IN_CONF.search(text)
-    if found is None:
+    match = _IN_STATE.match(text.lstrip()) if item["name_in"] else _IN_CONF.search(text)
+    if match is None:
         return None if item["name_in"] else _NAMELESS
-    name = found[found.lastindex or 0]
+    name = match[match.lastindex or 0]
     return None if name.lower() == item["cluster"].lower() else f"cluster {name[:64]!r}"
 
 
@@ -92,20 +92,22 @@ def _rename(path: str, name: str) -> str | None:
     parent, old = paths.split(path)
     if not os.path.lexists(path):
         return None
-    aside = _aside(path, name, time.strftime("-%Y%m%d-%H%M%S"))
-    new = paths.split(aside)[1]
-    if os.path.lexists(aside):
-        raise NodeError(f"{aside} is there already: rename {path} by hand")
+    new_path = _aside(path, name, time.strftime("-%Y%m%d-%H%M%S"))
+    new = paths.split(new_path)[1]
+    if os.path.lexists(new_path):
+        raise NodeError(f"{new_path} is there already: rename {path} by hand")
     folder = paths.open_directory(parent)
     try:
-        found = os.stat(old, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(old, dir_fd=folder, follow_symlinks=False)
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
-        if stat.S_ISDIR(found.st_mode):
-            os.mkdir(old, stat.S_IMODE(found.st_mode), dir_fd=folder)
-            os.chown(old, found.st_uid, found.st_gid, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            os.mkdir(old, stat.S_IMODE(status.st_mode), dir_fd=folder)
+            os.chown(old, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
         os.fsync(folder)
     except OSError as error:
-        raise NodeError(f"{path} of {name} cannot be renamed to {aside}: {error.strerror}; move it by hand") from error
+        raise NodeError(
+            f"{path} of {name} cannot be renamed to {new_path}: {error.strerror}; move it by hand"
+        ) from error
     finally:
         os.close(folder)
-    return aside
+    return new_path

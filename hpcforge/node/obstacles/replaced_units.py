@@ -40,8 +40,8 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
         for path in _files((*names, *_aliases(unit, root)), root):
             mask = _mask(path, root)
             if mask:
-                why = f"it is masked: {path} is {mask}"
-                yield Conflict(role, "unit", unit, why, (f"rm {shlex.quote(path)}", _RELOAD))
+                reason = f"it is masked: {path} is {mask}"
+                yield Conflict(role, "unit", unit, reason, (f"rm {shlex.quote(path)}", _RELOAD))
             elif Path(path).name in names and role not in coded and path not in own:
                 yield from _in_place(role, unit, path, root)
         for path in _drop_ins(unit, root) if role not in coded else ():
@@ -49,11 +49,13 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
                 continue
             starts, account = _starts(root, path), _settings(root, path, *_ACCOUNT)
             if starts:
-                why = f"{path} has it start {_program(starts)} in place of the package's program"
+                reason = f"{path} has it start {_program(starts)} in place of the package's program"
             elif account:
-                why = f"{path} has it run otherwise than the package's unit: {', '.join(account)}"
+                reason = f"{path} has it run otherwise than the package's unit: {', '.join(account)}"
             if starts or account:
-                yield Conflict(role, "unit", unit, why, (f"systemctl stop {shlex.quote(unit)}", aside(path), _RELOAD))
+                yield Conflict(
+                    role, "unit", unit, reason, (f"systemctl stop {shlex.quote(unit)}", aside(path), _RELOAD)
+                )
 
 
 def _names(unit: str) -> list[str]:
@@ -80,9 +82,9 @@ def _files(names: Sequence[str], root: Path) -> Iterator[str]:
 def _drop_ins(unit: str, root: Path) -> Iterator[str]:
     """Yield the paths of a unit's drop-ins, also those of its template and of all units whose names begin alike."""
     stem, _, kind = unit.rpartition(".")
-    alike = [f"{stem[: at + 1]}.{kind}" for at, letter in enumerate(stem) if letter == "-"]
+    prefixes = [f"{stem[: at + 1]}.{kind}" for at, letter in enumerate(stem) if letter == "-"]
     for folder in _FIRST:
-        for name in (*_names(unit), *alike):
+        for name in (*_names(unit), *prefixes):
             try:
                 entries = sorted(entry.name for entry in os.scandir(_at(root, f"{folder}/{name}.d")))
             except OSError:

@@ -44,12 +44,12 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
 def _conflict(role: str, kind: str, root: Path, folder: str, source: str, names: Sequence[str]) -> Conflict:
     if kind == "program":
         by = f" by PATH in {source}" if source else ""
-        why = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's{by}"
-        return Conflict(role, kind, ", ".join(names), why, (aside(*(f"{folder}/{name}" for name in names)),))
+        reason = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's{by}"
+        return Conflict(role, kind, ", ".join(names), reason, (aside(*(f"{folder}/{name}" for name in names)),))
     # A library has several names, and ldconfig makes those that programs ask for.
     paths = [_path(root, place) for name in names for place in _matches(root, f"{folder}/{name}*")]
-    why = f"{folder} has another, which programs load before the package's"
-    return Conflict(role, kind, ", ".join(names), why, (aside(*paths), "ldconfig"))
+    reason = f"{folder} has another, which programs load before the package's"
+    return Conflict(role, kind, ", ".join(names), reason, (aside(*paths), "ldconfig"))
 
 
 def _is_other(root: Path, folder: str, name: str, own: set[str]) -> bool:

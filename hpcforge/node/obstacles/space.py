@@ -43,24 +43,24 @@ def _for_changes(inspection: Inspection) -> Iterator[Conflict]:
         roles.setdefault(disk_space.existing(need.path), next(iter(packages.values())))
         needs.append(need)
     for path, state, detail, commands in disk_space.shortages(needs):
-        why = f"the file system of {path} {state}: {detail}"
-        yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
+        reason = f"the file system of {path} {state}: {detail}"
+        yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, reason, commands)
 
 
 def _for_daemons(inspection: Inspection, devices: set[int]) -> Iterator[Conflict]:
     """Yield the file systems, less these devices, on which a role's daemon cannot keep its state or its log."""
     for role in inspection.all_roles:
-        for kept in role.get("leaves", ()):
-            path = disk_space.existing(kept["path"])
+        for folder in role.get("leaves", ()):
+            path = disk_space.existing(folder["path"])
             configured = role["role"] in inspection.receipt.roles
-            if not kept["path"].startswith(_DAEMONS) or not (configured or path == kept["path"]):
+            if not folder["path"].startswith(_DAEMONS) or not (configured or path == folder["path"]):
                 continue
             device = os.stat(path).st_dev  # noqa: PTH116
             need = SpaceNeed(path, _DAEMON_BYTES, _DAEMON_INODES)
             for _, state, detail, commands in disk_space.shortages([need]) if device not in devices else ():
                 devices.add(device)
-                why = f"the file system of {path}, where a daemon writes, {state}: {detail}"
-                yield Conflict(role["role"], "disk", path, why, commands)
+                reason = f"the file system of {path}, where a daemon writes, {state}: {detail}"
+                yield Conflict(role["role"], "disk", path, reason, commands)
 
 
 def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[SpaceNeed]:

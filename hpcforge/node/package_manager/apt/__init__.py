@@ -114,9 +114,9 @@ class AptManager(PackageManager):
 
 def sizes(text: str) -> tuple[int, int]:
     """Bytes to download and to install, out of what apt-get says before it asks; 0 where it says nothing."""
-    found = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
+    matches = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
     download, installed = (
-        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in found
+        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in matches
     )
     return download, installed
 

@@ -17,17 +17,17 @@ _LISTS = "var/lib/dpkg/info"  # of files, one for each package
 
 def missing(names: Sequence[str]) -> list[str]:
     """Those that are not installed and configured; NodeError on a system without dpkg or for what is no name."""
-    wanted = sorted(set(names))
-    for name in wanted:
+    requested = sorted(set(names))
+    for name in requested:
         if not _NAME.fullmatch(name):
             raise NodeError(f"{name!r} is not a package name")
-    if not wanted:
+    if not requested:
         return []
-    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${Status}\\n", *wanted], _QUERY_S)
+    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${Status}\\n", *requested], _QUERY_S)
     if outcome.rc not in (0, 1):  # 1: some are not known
         raise NodeError(f"dpkg-query: {readable(outcome.stderr)}")
-    there = installed(outcome.whole("dpkg-query"))
-    return [name for name in wanted if name not in there]
+    present = installed(outcome.whole("dpkg-query"))
+    return [name for name in requested if name not in present]
 
 
 def installed(text: str) -> set[str]:

@@ -173,10 +173,10 @@ def drop_damaged(folder: Path = LISTS) -> list[str]:
     apt writes its lists without a sync, and believes what it has for as long as its server says that nothing is new:
     lists that a power cut has emptied know of no package, and `apt-get update` leaves them as they are for days.
     """
-    found = list(damaged(folder))
-    for path in found:
+    files = list(damaged(folder))
+    for path in files:
         path.unlink(missing_ok=True)
-    return [path.name for path in found]
+    return [path.name for path in files]
 
 
 def damaged(folder: Path = LISTS) -> Iterator[Path]:
@@ -191,10 +191,10 @@ def damaged(folder: Path = LISTS) -> Iterator[Path]:
             yield path
             continue
         prefix = path.name.removesuffix("Release").removesuffix("In")
-        for name, told in _sums(text).items():
-            there = path.with_name(prefix + name.replace("_", "%5f").replace("/", "_"))
-            if there.is_file() and _sum(there) != told:
-                yield there
+        for name, digest in _sums(text).items():
+            file = path.with_name(prefix + name.replace("_", "%5f").replace("/", "_"))
+            if file.is_file() and _sum(file) != digest:
+                yield file
 
 
 def _whole(name: str, text: str) -> bool:

@@ -71,8 +71,8 @@ def _settings(role: str, text: str) -> Iterator[Conflict]:
     """Yield the files of /etc/apt that apt cannot read: then it does nothing at all."""
     for match in _SETTINGS.finditer(text):
         path = match.group(1)
-        why = f"apt cannot read it, and installs nothing: {match.group()[3:]}"
-        yield Conflict(role, "file", path, why, (_aside(path),))
+        reason = f"apt cannot read it, and installs nothing: {match.group()[3:]}"
+        yield Conflict(role, "file", path, reason, (_aside(path),))
 
 
 def _aside(path: str) -> str:
@@ -90,8 +90,8 @@ def _hooks(role: str) -> Iterator[Conflict]:
                 program in line and not line.lstrip().startswith(("//", "#"))
                 for line in path.read_text("utf-8", "replace").splitlines()
             ):
-                why = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
-                yield Conflict(role, "file", str(path), why, (_aside(str(path)),))
+                reason = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
+                yield Conflict(role, "file", str(path), reason, (_aside(str(path)),))
 
 
 def hooks(dump: str) -> Iterator[tuple[str, str]]:
@@ -119,14 +119,16 @@ def _broken(names: Mapping[str, str], text: str) -> Iterator[Conflict]:
     """Yield the packages of other origin for which apt refuses every transaction."""
     role = next(iter(names.values()))
     for package in _NO_ARCHIVE.findall(text):
-        why = "it is half-installed, and no package source has it to unpack it again"
-        yield Conflict(role, "package", package, why, (f"dpkg --remove --force-remove-reinstreq {package}",))
+        reason = "it is half-installed, and no package source has it to unpack it again"
+        yield Conflict(role, "package", package, reason, (f"dpkg --remove --force-remove-reinstreq {package}",))
     if "--fix-broken" in text:
         for package, needs in _UNMET.findall(text):
             if package in names:
                 continue
-            why = f"it is unpacked without its dependencies, and apt installs nothing before that is resolved: {needs}"
-            yield Conflict(role, "package", package, why, ("apt-get -y --fix-broken install",))
+            reason = (
+                f"it is unpacked without its dependencies, and apt installs nothing before that is resolved: {needs}"
+            )
+            yield Conflict(role, "package", package, reason, ("apt-get -y --fix-broken install",))
 
 
 def _half_configured(host: Inspection, installed: Collection[str]) -> Iterator[Conflict | str]:
@@ -143,15 +145,15 @@ def _half_configured(host: Inspection, installed: Collection[str]) -> Iterator[C
     needed = _dependencies(names) if failed else set()
     for package in failed:
         error = last_error(package, _terminal())
-        why = f"it is half-configured: {error or 'its postinst script failed'}"
+        reason = f"it is half-configured: {error or 'its postinst script failed'}"
         if "by signal" in error:
             continue
         if package in needed:
             cause = package if package in names else next(iter(names))
-            why = f"{why}; correct the cause, then configure it"
-            yield Conflict(names[cause], "package", package, why, (f"dpkg --configure {package}",))
+            reason = f"{reason}; correct the cause, then configure it"
+            yield Conflict(names[cause], "package", package, reason, (f"dpkg --configure {package}",))
         else:
-            yield f"package {package}: {why}; no role needs it, so that this stops nothing but is reported by apt"
+            yield f"package {package}: {reason}; no role needs it, so that this stops nothing but is reported by apt"
 
 
 def last_error(package: str, text: str) -> str:
@@ -182,8 +184,8 @@ def _holds(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[
     own = {name for entry in host.receipt.roles.values() for name in entry.get("holds", ())}
     for package in sorted(_on_hold(apt_simulation.installed(text)) - own):
         needed = _needed_by(names, package, options)
-        why = "it is on hold, and the plan installs it" + (f" for {needed}" if needed != package else "")
-        yield Conflict(names[needed], "package", package, why, (f"apt-mark unhold {package}",))
+        reason = "it is on hold, and the plan installs it" + (f" for {needed}" if needed != package else "")
+        yield Conflict(names[needed], "package", package, reason, (f"apt-mark unhold {package}",))
 
 
 def _on_hold(names: Collection[str]) -> set[str]:
@@ -211,9 +213,9 @@ def _pins(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[C
         package = next((name for name in sorted(brought) if pin.matches(name)), None)
         if package:
             needed = _needed_by(names, package, options)
-            why = f"{pin.path}:{pin.line} keeps it from being installed: Pin-Priority: {pin.priority}"
-            why += f"; {needed} needs it" if needed != package else ""
-            yield Conflict(names[needed], "package", package, why, (pin.comment_out(),))
+            reason = f"{pin.path}:{pin.line} keeps it from being installed: Pin-Priority: {pin.priority}"
+            reason += f"; {needed} needs it" if needed != package else ""
+            yield Conflict(names[needed], "package", package, reason, (pin.comment_out(),))
 
 
 def _without(names: Collection[str], options: Sequence[str]) -> tuple[Sequence[str], apt_simulation.Simulation]:
@@ -249,22 +251,22 @@ def search_sources(host: Inspection) -> Iterator[Conflict | str]:
         return  # what apt refuses without a source being asked, another subject names
     lacking = set(names) - set(simulation.available)
     to_come = {source["name"] for difference in host.differences.values() for source in difference.get("sources", ())}
-    here = [
+    entries = [
         entry for entry in apt_files.sources() if entry.path.parent != SOURCES_FOLDER or entry.path.stem not in to_come
     ]
     role = next(iter(names.values()))
     with tempfile.TemporaryDirectory(prefix="hpcforge-", dir="/run") as folder:
-        failures = _unfetched(here, simulation.result.stdout, Path(folder))
+        failures = _unfetched(entries, simulation.result.stdout, Path(folder))
         yield from _conflicts(role, failures, "the plan's packages are there")
         if lacking and not to_come and not failures:
-            yield from _unread(host, here, lacking, Path(folder))
+            yield from _unread(host, entries, lacking, Path(folder))
 
 
-def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[SourceFailure]:
+def _unfetched(entries: Sequence[SourceEntry], text: str, folder: Path) -> list[SourceFailure]:
     """Return the sources from which apt cannot fetch the archives that it would install."""
     smallest: dict[SourceEntry, tuple[int, str]] = {}
     for size, uri in apt_simulation.archives(text):
-        entry = next((entry for entry in here if entry.has(uri)), None)
+        entry = next((entry for entry in entries if entry.has(uri)), None)
         if entry and uri.startswith("http"):
             smallest[entry] = min(smallest.get(entry, (size, uri)), (size, uri))
     fetches = [
@@ -279,7 +281,9 @@ def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[Sou
     ]
 
 
-def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], folder: Path) -> Iterator[Conflict | str]:
+def _unread(
+    host: Inspection, entries: Sequence[SourceEntry], lacking: set[str], folder: Path
+) -> Iterator[Conflict | str]:
     """Yield the sources whose lists cannot be read, where a package is in no list that can."""
     settings = folder / "apt.conf"
     settings.write_text(_NO_HOOKS)
@@ -288,15 +292,15 @@ def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], fo
     private = [word for place in places for word in ("-o", place)]
     update = ["apt-get", "-q", "-c", str(settings), *private, *_IMPATIENT]
     targets = set(_TARGET.findall(commands.run(["apt-config", "dump"], _LIMIT_S).stdout))
-    failures = _failures(here, _apt([*update, *_targets_off(targets), "update"]))
+    failures = _failures(entries, _apt([*update, *_targets_off(targets), "update"]))
     if not failures:
         return
     _apt([*update, *_targets_off(targets - {"deb::Packages"}), "update"])
     unknown = lacking - set(apt_simulation.simulate(lacking, private).available)
     missing = sorted(unknown)
     if missing:
-        role, why = host.packages()[missing[0]], f"no other source has {' '.join(missing)}"
-        yield from _conflicts(role, failures, why)
+        role, reason = host.packages()[missing[0]], f"no other source has {' '.join(missing)}"
+        yield from _conflicts(role, failures, reason)
     else:
         for entry, error in failures:
             yield f"package source {entry}: {error}; all packages of the plan are in other sources"
@@ -306,10 +310,10 @@ def _targets_off(targets: Collection[str]) -> list[str]:
     return [word for name in sorted(targets) for word in ("-o", f"Acquire::IndexTargets::{name}::DefaultEnabled=false")]
 
 
-def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[SourceFailure]:
+def _failures(entries: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[SourceFailure]:
     failures: dict[SourceEntry, str] = {}
     for place, error in errors:
-        for entry in here:
+        for entry in entries:
             if not place or entry.named_in(place):
                 failures.setdefault(entry, error)
     return [SourceFailure(entry, error) for entry, error in failures.items()]
@@ -328,11 +332,11 @@ def _attempt(argv: Sequence[str]) -> list[tuple[str, str]]:
     return errors or ([("", f"no answer within {_LIMIT_S} s")] if outcome.timed_out else [])
 
 
-def _conflicts(role: str, failures: Sequence[SourceFailure], why: str) -> Collection[Conflict]:
-    return {conflict.name: conflict for conflict in (_conflict(role, failure, why) for failure in failures)}.values()
+def _conflicts(role: str, failures: Sequence[SourceFailure], reason: str) -> Collection[Conflict]:
+    return {conflict.name: conflict for conflict in (_conflict(role, failure, reason) for failure in failures)}.values()
 
 
-def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
+def _conflict(role: str, failure: SourceFailure, reason: str) -> Conflict:
     """Return the conflict of a source, or of the proxy that does not let apt reach it."""
     for path, number, place in apt_files.proxies(*_CONFIGURATION):
         # A status of HTTP is the answer of a proxy that works.
@@ -341,7 +345,11 @@ def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
             return Conflict(role, "file", str(path), text, (f"sed -i '{number}s,^,// ,' {shlex.quote(str(path))}",))
     entry = failure.entry
     return Conflict(
-        role, "package source", str(entry), f"{plain(' '.join(entry.uris))}: {failure.error}; {why}", (entry.disable,)
+        role,
+        "package source",
+        str(entry),
+        f"{plain(' '.join(entry.uris))}: {failure.error}; {reason}",
+        (entry.disable,),
     )
 
 

@@ -51,14 +51,14 @@ def foresee(names: Collection[str]) -> Foreseen:
     """Return the packages removed if these were installed in one transaction, by the package lists on this node."""
     _last.clear()
     simulation = _last[frozenset(names)] = simulate(names)
-    known = list(simulation.available) if simulation.result.rc == 0 else []
-    others = frozenset(names) - set(known)
-    goes = leaving(simulation.result.whole("apt-get install")) if known else frozenset()
-    by: dict[str, list[str]] = {name: [] for name in sorted(goes)}
-    for name in known if goes else ():
-        for gone in goes & (install([name]) or frozenset()):
-            by[gone].append(name)
-    return Foreseen({gone: causes or known for gone, causes in by.items()}, others)
+    available = list(simulation.available) if simulation.result.rc == 0 else []
+    others = frozenset(names) - set(available)
+    removals = leaving(simulation.result.whole("apt-get install")) if available else frozenset()
+    by: dict[str, list[str]] = {name: [] for name in sorted(removals)}
+    for name in available if removals else ():
+        for package in removals & (install([name]) or frozenset()):
+            by[package].append(name)
+    return Foreseen({package: causes or available for package, causes in by.items()}, others)
 
 
 def install(names: Sequence[str]) -> frozenset[str] | None:
@@ -95,9 +95,9 @@ def refused(output: Sequence[str]) -> bool:
 def _install(names: Sequence[str], options: Sequence[str] = ()) -> commands.CommandResult:
     # `-s` takes twice as long.
     words = ["install", "--no-install-recommends", "--", *names]
-    asked = _apt([*options, "--print-uris", "--no-remove", *words])
-    if asked.rc == 0 or not refused(asked.stdout.splitlines()):
-        return asked
+    outcome = _apt([*options, "--print-uris", "--no-remove", *words])
+    if outcome.rc == 0 or not refused(outcome.stdout.splitlines()):
+        return outcome
     return _apt([*options, "--print-uris", *words])
 
 

@@ -95,8 +95,8 @@ def kind(output: Sequence[str]) -> str:
 
 def essence(output: Sequence[str], lines: int = 8) -> str:
     """Return the lines with the cause, else the last ones."""
-    told = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
-    return readable("\n".join((told or list(output))[-lines:]), 1500) or "it said nothing"
+    causes = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
+    return readable("\n".join((causes or list(output))[-lines:]), 1500) or "it said nothing"
 
 
 def progress_text(line: str) -> str | None:
@@ -168,9 +168,9 @@ def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
 
     def sink(data: bytes) -> None:
         rest.extend(data)
-        *whole, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
+        *complete, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
         rest[:] = last[-65536:]
-        for line in whole:
+        for line in complete:
             if line.strip():
                 use(readable(line, 500))
 
@@ -182,9 +182,9 @@ def _limited(report: EventReporter) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         nonlocal last_s, last_text
-        now = time.monotonic()
-        if text != last_text and now - last_s >= _PROGRESS_S:
-            last_s, last_text = now, text
+        now_s = time.monotonic()
+        if text != last_text and now_s - last_s >= _PROGRESS_S:
+            last_s, last_text = now_s, text
             report.progress(None, text)
 
     return say
@@ -207,22 +207,22 @@ def install(
 
 def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
     """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
-    known = dpkg.known(names)
-    if not known:
+    present = dpkg.known(names)
+    if not present:
         return frozenset()
     error = _finish_interrupted(report)
     if error:
         raise NodeError(error)
-    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _PURGE_S)
-    others = sorted(apt_simulation.leaving(plan) - set(known))
+    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *present], _PURGE_S)
+    others = sorted(apt_simulation.leaving(plan) - set(present))
     if others:
         raise NodeError(
-            f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
+            f"purging {', '.join(present)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
         )
-    end = run("purge", ["--", *known], report)
+    end = run("purge", ["--", *present], report)
     if end.rc != 0:
         raise NodeError(f"apt-get purge: {essence(end.output)}")
-    return frozenset(known)
+    return frozenset(present)
 
 
 def _install(names: list[str], refresh: bool, removes: frozenset[str], report: EventReporter) -> TransactionResult:
@@ -231,11 +231,11 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: E
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
-        goes = apt_simulation.install(names) if removes or forbidden else None
-        if goes and goes - removes:
-            return TransactionResult(unknown, _would_go(names, goes - removes))
+        removals = apt_simulation.install(names) if removes or forbidden else None
+        if removals and removals - removes:
+            return TransactionResult(unknown, _would_go(names, removals - removes))
         disk_space.check_packages(names)
-        end = run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
+        end = run("install", ["--no-install-recommends", *([] if removals else ["--no-remove"]), "--", *names], report)
         if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
             return TransactionResult(unknown, trouble or None if unknown else None)
         failure = kind(end.output)
@@ -265,9 +265,9 @@ def _would_go(names: Sequence[str], others: Collection[str]) -> str:
 
 def _update(report: EventReporter) -> str:
     """Read the package lists again; what went wrong (it may not matter), or nothing."""
-    gone = apt_files.drop_damaged()
-    if gone:
-        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
+    dropped = apt_files.drop_damaged()
+    if dropped:
+        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(dropped)}")
     for attempt in range(_NETWORK_TRIES):
         end = run("update", [], report)
         failure = kind(end.output)
@@ -294,15 +294,15 @@ def _finish_interrupted(report: EventReporter) -> str | None:
 
 def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
     """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
-    what = f"apt-get install --reinstall {' '.join(names)}"
-    report.progress(None, f"dpkg was interrupted while it unpacked: {what}")
+    command = f"apt-get install --reinstall {' '.join(names)}"
+    report.progress(None, f"dpkg was interrupted while it unpacked: {command}")
     arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
     end = run("install", arguments, report)
     if end.rc != 0:  # the archive of that version may be gone, or the lists
         trouble = _update(report)
         end = run("install", arguments, report)
         if end.rc != 0:
-            return "\n".join(filter(None, [f"{what}: {essence(end.output)}", trouble]))
+            return "\n".join(filter(None, [f"{command}: {essence(end.output)}", trouble]))
     end = configure(report)
     return None if end.rc == 0 else _CONFIGURE + essence(end.output)
 
