@@ -39,5 +39,5 @@ def _program() -> str:
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m hpcforge"
-    found = shutil.which(called.name)
-    return shlex.quote(called.name if found and Path(found).resolve() == called.resolve() else sys.argv[0])
+    path = shutil.which(called.name)
+    return shlex.quote(called.name if path and Path(path).resolve() == called.resolve() else sys.argv[0])

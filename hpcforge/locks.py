@@ -51,16 +51,16 @@ def file_lock(path: Path, waiting: Callable[[], object] = lambda: None) -> Itera
 @contextmanager
 def folder_lock(*folders: Path) -> Iterator[None]:
     """Hold existing folders, in an order that all processes share. Raises `OSError`."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for folder in sorted({folder.resolve() for folder in folders}):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            held.callback(os.close, handle)
+            stack.callback(os.close, handle)
             try:
                 _wait(handle)
             except OSError as error:
                 if error.errno not in _NO_FOLDER_LOCK:
                     raise
-                held.enter_context(file_lock(folder / ".hpcforge.lock"))
+                stack.enter_context(file_lock(folder / ".hpcforge.lock"))
         yield
 
 
@@ -116,8 +116,8 @@ def _named(holders: Iterable[dict[str, object]]) -> str:
     names = []
     for holder in holders:
         since = datetime.fromtimestamp(float(str(holder["since_s"]))).astimezone()
-        who = "".join(letter for letter in str(holder["who"]) if letter.isprintable())
-        names.append(f"{who}, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S}")
+        user = "".join(letter for letter in str(holder["who"]) if letter.isprintable())
+        names.append(f"{user}, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S}")
     return "; ".join(names)
 
 

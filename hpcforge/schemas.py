@@ -19,9 +19,9 @@ _SHOWN = 40  # characters of a key or value in what is said
 class MisfitError(ValueError):
     """A value that is not of its type; as text, where and why: `receipt.run: not a whole number`."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.why = reason
         self.place: list[str] = []
 
     def within(self, key: object) -> MisfitError:

@@ -90,15 +90,15 @@ class Tally:
             self._ended[part] = None if began_s is None else self._clock() - began_s
         self._changed(part, "failed" if failed else "done")
 
-    def reach(self, done: int) -> None:
+    def reach(self, ended: int) -> None:
         """Note how many nameless parts have ended; reports once a second."""
         with self._lock:
-            now = self._clock()
-            if done > self._reached:
-                self._reached, self._reached_s = min(done, self._nameless), now
-            if now - self._reported_s < _REPORT_S:
+            now_s = self._clock()
+            if ended > self._reached:
+                self._reached, self._reached_s = min(ended, self._nameless), now_s
+            if now_s - self._reported_s < _REPORT_S:
                 return
-            self._reported_s = now
+            self._reported_s = now_s
         self._changed("", "")
 
     @contextmanager
@@ -115,31 +115,31 @@ class Tally:
     def standing(self) -> Standing:
         """Return the state at this moment."""
         with self._lock:
-            now = self._clock()
-            done, total = len(self._ended) + self._reached, len(self._weights) + self._nameless
+            now_s = self._clock()
+            ended, total = len(self._ended) + self._reached, len(self._weights) + self._nameless
             longest = min(self._at_work, key=self._at_work.__getitem__, default=None)
-            longest_s = None if longest is None else round(now - self._at_work[longest], 1)
-            left_s = self._nameless_left_s(now) if self._nameless else self._named_left_s(now)
-        return Standing(self.name, done, total, longest, longest_s, left_s)
+            longest_s = None if longest is None else round(now_s - self._at_work[longest], 1)
+            left_s = self._nameless_left_s(now_s) if self._nameless else self._named_left_s(now_s)
+        return Standing(self.name, ended, total, longest, longest_s, left_s)
 
     def _changed(self, part: str, state: str) -> None:
         for report in self._reports:  # without the lock: a report may read the tally
             report(part, state)
 
-    def _nameless_left_s(self, now: float) -> float | None:
+    def _nameless_left_s(self, now_s: float) -> float | None:
         if self._reached * _FIRST < self._nameless or self._reached == self._nameless:
             return None
         each_s = (self._reached_s - self._began_s) / self._reached
-        return _shown(each_s * (self._nameless - self._reached) - (now - self._reached_s))
+        return _shown(each_s * (self._nameless - self._reached) - (now_s - self._reached_s))
 
-    def _named_left_s(self, now: float) -> float | None:
+    def _named_left_s(self, now_s: float) -> float | None:
         ended = sum(self._weights[part] for part in self._ended)
         timed = {part: seconds for part, seconds in self._ended.items() if seconds is not None}
         weight = sum(self._weights[part] for part in timed)
         if not weight or ended * _FIRST < sum(self._weights.values()) or len(self._ended) == len(self._weights):
             return None
         each_s = sum(timed.values()) / weight
-        running = [max(0.0, each_s * self._weights[part] - (now - began)) for part, began in self._at_work.items()]
+        running = [max(0.0, each_s * self._weights[part] - (now_s - began)) for part, began in self._at_work.items()]
         waiting = sum(
             weight for part, weight in self._weights.items() if part not in self._ended and part not in self._at_work
         )

@@ -72,6 +72,6 @@ def _annotated(kind: Any, extra: object) -> Form:
 
 def _fields(kind: Any) -> Form:
     hints = get_type_hints(kind, include_extras=True)
-    known = [field for field in fields(kind) if field.init]
-    required = [field.name for field in known if field.default is MISSING and field.default_factory is MISSING]
-    return "record", {field.name: form(hints[field.name]) for field in known}, required
+    settable = [field for field in fields(kind) if field.init]
+    required = [field.name for field in settable if field.default is MISSING and field.default_factory is MISSING]
+    return "record", {field.name: form(hints[field.name]) for field in settable}, required

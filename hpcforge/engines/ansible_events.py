@@ -57,55 +57,55 @@ class PlayListener:
         data = event["event_data"]
         if event.get("event") == "playbook_on_stats":
             self._stats = data
-        seen = self._left.get(str(data.get("host")))
-        if seen is None:
+        state = self._left.get(str(data.get("host")))
+        if state is None:
             return
-        node = seen.task.node
-        for kind, said in _translate(seen, str(event.get("event")), data):
-            yield node, kind, said
+        node = state.task.node
+        for kind, details in _translate(state, str(event.get("event")), data):
+            yield node, kind, details
         if event.get("event") == "runner_on_ok" and data.get("task") == DONE and not data.get("role"):
-            yield from self._end(seen, result(ok=True, rc=0, changed=seen.changed))
-        elif seen.unreachable is not None or (seen.failures and not self._mends):
-            yield from self._end(seen, self._judged(seen, None))
+            yield from self._end(state, result(ok=True, rc=0, changed=state.changed))
+        elif state.unreachable is not None or (state.failures and not self._mends):
+            yield from self._end(state, self._judged(state, None))
 
     def over(self, rc: int) -> Iterator[NodeEvent]:
         """End the play with ansible-runner's exit status: yield the results of the nodes that have none yet."""
-        for seen in tuple(self._left.values()):
-            yield from self._end(seen, self._judged(seen, rc))
+        for state in tuple(self._left.values()):
+            yield from self._end(state, self._judged(state, rc))
 
     def lost(
-        self, why: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None
+        self, failure: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None
     ) -> Iterator[NodeEvent]:
         """There is no play, or none any more: the results of these nodes (None: all) that have none yet."""
-        for seen in tuple(self._left.values()):
-            if nodes is None or seen.task.node in nodes:
-                yield from self._end(seen, why(seen.task))
+        for state in tuple(self._left.values()):
+            if nodes is None or state.task.node in nodes:
+                yield from self._end(state, failure(state.task))
 
-    def _end(self, seen: _Seen, data: dict[str, Any]) -> Iterator[NodeEvent]:
+    def _end(self, state: _Seen, data: dict[str, Any]) -> Iterator[NodeEvent]:
         """Report failures only at the end: a rescued failure does not fail the role."""
-        task = seen.task
+        task = state.task
         del self._left[task.node]
-        for name, message in () if data["ok"] else seen.failures:
+        for name, message in () if data["ok"] else state.failures:
             yield task.node, "failed", {"role": task.source.name, "kind": "opaque", "name": name, "error": message}
         yield task.node, "result", data
 
-    def _judged(self, seen: _Seen, rc: int | None) -> dict[str, Any]:
+    def _judged(self, state: _Seen, rc: int | None) -> dict[str, Any]:
         """Return the result of a node that did not reach the play's last task."""
-        where = f"{seen.task.source.name} on {seen.task.node}"
-        if seen.unreachable is not None:
-            reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
-            return result(rc=rc, error=f"{where}: {seen.unreachable}", reason=reason, changed=seen.changed)
+        label = f"{state.task.source.name} on {state.task.node}"
+        if state.unreachable is not None:
+            reason = next((word for text, word in _REASONS.items() if text in state.unreachable), "link")
+            return result(rc=rc, error=f"{label}: {state.unreachable}", reason=reason, changed=state.changed)
         failures = (self._stats or {}).get("failures") or {}
         finished = rc is not None and self._stats is not None and not rc & ~_TOLD
-        if finished and seen.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
-            return result(ok=True, rc=0, stdout=self._output.text(), changed=seen.changed)
-        if rc == _LATE and not seen.failures:
-            error = f"{where}: not finished within {seen.task.timeout_s:g} s: stopped waiting; it may still run there"
+        if finished and state.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
+            return result(ok=True, rc=0, stdout=self._output.text(), changed=state.changed)
+        if rc == _LATE and not state.failures:
+            error = f"{label}: not finished within {state.task.timeout_s:g} s: stopped waiting; it may still run there"
         else:
-            failed = [f"{name}: {last_line(message)}" for name, message in seen.failures[-1:]]
+            failed = [f"{name}: {last_line(message)}" for name, message in state.failures[-1:]]
             last = failed[0] if failed else _said(self._output.text())
-            error = f"{where}: {last or f'exit status {rc}'}"
-        return result(rc=rc, stdout=self._output.text(), error=error, changed=seen.changed)
+            error = f"{label}: {last or f'exit status {rc}'}"
+        return result(rc=rc, stdout=self._output.text(), error=error, changed=state.changed)
 
 
 def _said(output: str) -> str:
@@ -122,9 +122,9 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event_data"), dict) else None
 
 
-def _translate(seen: _Seen, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _translate(state: _Seen, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """ansible-runner's events as ours. Only a task's name, whether it changed and its message leave here."""
-    role = seen.task.source.name
+    role = state.task.source.name
     name = str(data.get("task") or data.get("name") or "")
     res = data.get("res")
     answer: dict[str, Any] = res if isinstance(res, dict) else {}
@@ -133,9 +133,9 @@ def _translate(seen: _Seen, kind: str, data: dict[str, Any]) -> Iterator[tuple[s
         case "runner_on_start" if name != DONE:
             yield "progress", {"role": role, "detail": name}
         case "runner_on_ok" if answer.get("changed") is True:
-            seen.changed = True
+            state.changed = True
             yield "changed", {"role": role, "kind": "opaque", "name": name, "detail": ""}
         case "runner_on_failed" if not data.get("ignore_errors"):
-            seen.failures.append((name, message))
+            state.failures.append((name, message))
         case "runner_on_unreachable":
-            seen.unreachable = last_line(str(answer.get("msg")))
+            state.unreachable = last_line(str(answer.get("msg")))

@@ -27,7 +27,7 @@ def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
     options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
     options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
     options += ["UpdateHostKeys=no", *(["IdentitiesOnly=yes"] if target.key else [])]
-    return ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
+    return ["-F", "/dev/null", *(part for option in options for part in ("-o", option))]
 
 
 def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
@@ -92,27 +92,27 @@ class JumpConnection:
         if self._folder is None:  # control sockets have paths of at most 108 bytes: in a folder with a short one
             self._folder = self._files.enter_context(private_folder())
             (self._folder / "known_hosts").write_text(known_hosts([self._via]))
-        said, socket = self._folder / "said", self._folder / "jump"
+        log, socket = self._folder / "said", self._folder / "jump"
         socket.unlink(missing_ok=True)
-        self._master = self._start(said)
+        self._master = self._start(log)
         deadline = time.monotonic() + HANDSHAKE_S
         while not socket.exists():
             if self._master.poll() is not None or time.monotonic() > deadline:
                 self._master.kill()
-                why = last_line(said.read_text(errors="replace")) or "it does not answer"
+                reason = last_line(log.read_text(errors="replace")) or "it does not answer"
                 raise UnreachableError(
-                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {why}"
+                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {reason}"
                 )
             time.sleep(0.02)
 
-    def _start(self, said: Path) -> subprocess.Popen[bytes]:
+    def _start(self, log: Path) -> subprocess.Popen[bytes]:
         """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
         command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", where(self._via)]
         started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
 
         def hold() -> None:
             try:
-                with said.open("wb") as stderr:
+                with log.open("wb") as stderr:
                     process = subprocess.Popen(
                         ends_with_us(command),
                         stdin=subprocess.DEVNULL,
@@ -127,7 +127,7 @@ class JumpConnection:
             process.wait()
 
         threading.Thread(target=hold, daemon=True, name="ansible-jump").start()
-        found = started.get()
-        if isinstance(found, OSError):
-            raise found
-        return found
+        outcome = started.get()
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome

@@ -78,20 +78,20 @@ def main() -> None:
     first = json.loads(next(lines, "null"))
     if first is None:  # begun early, and then not needed
         return
-    targets = {each["name"]: _target(each) for each in first["targets"]}
+    targets = {entry["name"]: _target(entry) for entry in first["targets"]}
     route = Route(_target(first["via"]) if first["via"] else None, targets)
     site = ChildContext(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
         task = json.loads(line)
         if "add" in task:
-            targets |= {each["name"]: _target(each) for each in task["add"]}
+            targets |= {entry["name"]: _target(entry) for entry in task["add"]}
             continue
-        node, aside = task["node"], bool(task.get("aside"))
-        if (node, aside) not in queues:
-            queues[node, aside] = Queue()
-            gevent.spawn(_serve, site, targets[node], queues[node, aside])
-        queues[node, aside].put(task)
+        node, parallel = task["node"], bool(task.get("aside"))
+        if (node, parallel) not in queues:
+            queues[node, parallel] = Queue()
+            gevent.spawn(_serve, site, targets[node], queues[node, parallel])
+        queues[node, parallel].put(task)
     os._exit(0)  # connections and greenlets have nothing left to say to anybody
 
 
@@ -104,13 +104,13 @@ def _take_over(fd: int, flags: int) -> int:
 
 
 def _lines(fd: int) -> Iterator[bytes]:
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     while chunk := gevent.os.nb_read(fd, 2**20):
         *complete, rest = chunk.split(b"\n")
         for part in complete:
-            yield b"".join([*held, part])
-            held = []
-        held.append(rest)
+            yield b"".join([*pieces, part])
+            pieces = []
+        pieces.append(rest)
 
 
 def _target(data: Json) -> Target:
@@ -190,8 +190,8 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
-        said = ended.stderr or ("" if text else out.text())  # a login that is turned away is often told so on stdout
-        error = hearing.error(target.name, explain(target, ended.rc, said, task["timeout_s"], ended.wall_s))
+        output = ended.stderr or ("" if text else out.text())  # a login that is turned away is often told so on stdout
+        error = hearing.error(target.name, explain(target, ended.rc, output, task["timeout_s"], ended.wall_s))
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 

@@ -63,10 +63,19 @@ def order(task: NodeProgram | Bootstrap | Command, target: Target) -> Exec:
         return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
     lasting = task.request["verb"] in LASTING  # what outlives its connection is told to stop instead
     request = task.request if lasting else within(task.request, task.timeout_s)
-    named, again_s = task.request.get("task"), task.reattach_s
+    task_name, again_s = task.request.get("task"), task.reattach_s
     command = node_program(target)
     return Exec(
-        task.id, task.node, command, request, "events", task.timeout_s, task.timeout_s, named, again_s, task.begins_s
+        task.id,
+        task.node,
+        command,
+        request,
+        "events",
+        task.timeout_s,
+        task.timeout_s,
+        task_name,
+        again_s,
+        task.begins_s,
     )
 
 

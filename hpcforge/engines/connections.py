@@ -62,9 +62,9 @@ class Route:
             try:
                 self._client = connect(via, tcp)
             except UnreachableError as error:
-                told = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
-                self._failed = (time.monotonic(), told)
-                raise told from error
+                failure = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
+                self._failed = (time.monotonic(), failure)
+                raise failure from error
             return self._client
 
 

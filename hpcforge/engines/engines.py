@@ -65,7 +65,7 @@ class Engines:
         self._work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known_hosts.write_text(known_hosts(self._targets.values()))
         self._process = take()
-        targets = [_target(each) for each in self._targets.values()]
+        targets = [_target(target) for target in self._targets.values()]
         paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
         try:
             self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
@@ -85,7 +85,7 @@ class Engines:
         more = {target.name: target for target in targets}
         self._targets |= more
         write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may just read it
-        self._write({"add": [_target(each) for each in more.values()]})
+        self._write({"add": [_target(target) for target in more.values()]})
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
@@ -159,16 +159,16 @@ class Engines:
         child.stdout.close()
         with self._lock:
             self._ended = True
-            left = list(self._pending)
-        for task in left:
+            unfinished = list(self._pending)
+        for task in unfinished:
             self._fail(task)
 
     def _fail(self, task: str) -> None:
         with self._lock:
             node = self._pending.pop(task, None)
         if node is not None:
-            said = self._process.last_words() if self._process else ""
-            self._events.put(Event(node, task, "result", result(error=f"the engine's process ended ({said})")))
+            last_words = self._process.last_words() if self._process else ""
+            self._events.put(Event(node, task, "result", result(error=f"the engine's process ended ({last_words})")))
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -188,5 +188,8 @@ def _order(task: NodeProgram | Bootstrap | Deploy | Command | HostKey, target: T
             "inputs": dict(task.inputs),
             "timeout_s": task.timeout_s,
         }
-    aside, fresh = isinstance(task, NodeProgram | Command) and task.aside, isinstance(task, NodeProgram) and task.fresh
-    return {"do": "exec", "aside": aside, "fresh": fresh, **dataclasses.asdict(order(task, target))}
+    parallel, fresh = (
+        isinstance(task, NodeProgram | Command) and task.aside,
+        isinstance(task, NodeProgram) and task.fresh,
+    )
+    return {"do": "exec", "aside": parallel, "fresh": fresh, **dataclasses.asdict(order(task, target))}

@@ -44,13 +44,13 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
             "the inventory has no host key: compare the output of `ssh-keyscan` with the node's console and add it "
             "as `host_keys`; or run `hpcforge apply` with --trust-new, which accepts and records the present key",
         )
-    found = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
-    if not all(found) or not _ADDRESS.fullmatch(target.address):
+    matches = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
+    if not all(matches) or not _ADDRESS.fullmatch(target.address):
         raise UnreachableError(
             "no-host-key",
             "invalid address or host key in the inventory; a key looks like `ssh-ed25519 AAAA...`",
         )
-    return [(match[1], match[2]) for match in found if match]
+    return [(match[1], match[2]) for match in matches if match]
 
 
 def known_hosts(targets: Iterable[Target]) -> str:
@@ -76,8 +76,8 @@ def private_folder() -> Iterator[Path]:
     """Make a new folder of mode 0700 with a short path; it is removed at the end. Raise `OSError`."""
     place = _place()
     with folder_lock(place):
-        for left in place.iterdir():
-            _sweep(left)
+        for leftover in place.iterdir():
+            _sweep(leftover)
         folder = Path(tempfile.mkdtemp(dir=place))
         handle = _open(folder)
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -93,10 +93,10 @@ def _place() -> Path:
     place = Path(tempfile.gettempdir()) / f"hpcforge-{os.geteuid()}"
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        why = "not a folder that only you can use: remove it, or set TMPDIR to a folder of your own"
-        raise PermissionError(errno.EPERM, why, str(place))
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        reason = "not a folder that only you can use: remove it, or set TMPDIR to a folder of your own"
+        raise PermissionError(errno.EPERM, reason, str(place))
     return place
 
 

@@ -107,8 +107,8 @@ def _folded(lead: str, text: str, indent: str) -> Iterator[str]:
 def ssh_config(nodes: Iterable[Target], domain: str, known_hosts: Path, via: Target | None = None) -> str:
     """Return a file for `ssh -F`: how hpcforge goes to each node, and host keys of the inventory alone."""
     nodes = tuple(nodes)
-    other = via is not None and via.name not in {node.name for node in nodes}
-    blocks = [_host_block(via, via.name, known_hosts)] if via and other else []
+    separate = via is not None and via.name not in {node.name for node in nodes}
+    blocks = [_host_block(via, via.name, known_hosts)] if via and separate else []
     for node in nodes:
         names = f"{node.name} {node.name}.{domain}"
         jump = via.name if via and via.address != node.address else None

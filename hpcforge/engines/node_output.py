@@ -31,22 +31,22 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def split_lines(chunks: Iterable[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[str]:
     """Lines without their ends, as soon as they are complete; one over `limit` bytes is cut there and marked."""
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     for chunk in chunks:
         *complete, rest = chunk.split(b"\n")
         for part in complete:
-            yield _text(held, part, size > limit, limit)
-            held, size = [], 0
+            yield _text(pieces, part, size > limit, limit)
+            pieces, size = [], 0
         if size <= limit and rest:
-            held.append(rest)
+            pieces.append(rest)
         size += len(rest)
-    if held:
-        yield _text(held, b"", size > limit, limit)
+    if pieces:
+        yield _text(pieces, b"", size > limit, limit)
 
 
-def _text(held: list[bytes], last: bytes, over: bool, limit: int) -> str:
-    line = b"".join([*held, last])
+def _text(pieces: list[bytes], last: bytes, over: bool, limit: int) -> str:
+    line = b"".join([*pieces, last])
     if over or len(line) > limit:
         return line[:limit].decode(errors="replace") + CUT
     return line.decode(errors="replace").removesuffix("\r")
@@ -70,10 +70,10 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
     """Return an event's complaint about the whole task; failed roles are left to the readers of the events."""
     if kind == "no_root":
-        user, why = str(data.get("user")).strip(), str(data.get("error"))
-        remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in why for word in words))
+        user, reason = str(data.get("user")).strip(), str(data.get("error"))
+        remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in reason for word in words))
         remedy = next((f"; as root there: {text.replace('USER', user)}" for text in remedies), "")
-        return f"{user} cannot become root: {why}{remedy}"
+        return f"{user} cannot become root: {reason}{remedy}"
     if kind == "failed" and data.get("role") is None:
         return f"{data.get('name')}: {data.get('error')}"
     return None
@@ -147,8 +147,8 @@ class AnswerReader:
             return None
         self.changed |= kind == "changed"
         self.answered |= kind in LAST_EVENTS
-        if said := complaint(kind, data):
-            self._say(said)
+        if message := complaint(kind, data):
+            self._say(message)
         return kind, data
 
     def error(self, node: str, ended: str | None) -> str | None:
@@ -157,8 +157,8 @@ class AnswerReader:
             self.against or ended or (None if self.answered else f"the node program on {node} ended without an answer")
         )
 
-    def _say(self, why: str) -> None:
-        self.against = self.against or why
+    def _say(self, reason: str) -> None:
+        self.against = self.against or reason
 
 
 def cut_off(line: str) -> str:

@@ -50,24 +50,24 @@ LISTS = {
 }
 
 
-def without_common(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collection[str]]) -> str:
+def without_common(offered: Mapping[str, Sequence[str]], available: Mapping[str, Collection[str]]) -> str:
     """Return both offers and the lines for sshd_config; an empty text where each list has a name in common."""
-    return "; ".join(_sentences(offered, has))
+    return "; ".join(_sentences(offered, available))
 
 
-def _sentences(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collection[str]]) -> Iterator[str]:
-    for name, each in LISTS.items():
-        for offer in each.offers:
-            if not set(offered[offer]) & set(has[name]):
-                yield disagreement(each, offered[offer], has[name])
+def _sentences(offered: Mapping[str, Sequence[str]], available: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for name, algorithms in LISTS.items():
+        for offer in algorithms.offers:
+            if not set(offered[offer]) & set(available[name]):
+                yield disagreement(algorithms, offered[offer], available[name])
                 break
 
 
-def disagreement(kind: AlgorithmList, offered: Sequence[str], has: Collection[str]) -> str:
+def disagreement(kind: AlgorithmList, offered: Sequence[str], available: Collection[str]) -> str:
     """Return both lists, and the line for sshd_config that would help."""
     real = [name for name in offered if _NAME.fullmatch(name)]
     names = [name for name in real if not name.startswith(("ext-info-", "kex-strict-"))][:_MOST_NAMES]  # RFC 8308
-    own = [name for name in has if not name.startswith(("ext-info-", "kex-strict-"))]
+    own = [name for name in available if not name.startswith(("ext-info-", "kex-strict-"))]
     key = " (`ssh-keygen -A` makes a key of that kind)" if kind.keyword == "HostKeyAlgorithms" else ""
     line = ",".join([*names, kind.common])
     return (
@@ -205,8 +205,13 @@ class _Transport(paramiko.Transport):
             m.rewind()
             offered = self._really_parse_kex_init(m)  # type: ignore[attr-defined]
             options = self.get_security_options()
-            has = {"kex": options.kex, "keys": options.key_types, "ciphers": options.ciphers, "macs": options.digests}
-            raise NothingInCommonError(without_common(offered, has) or str(error)) from error
+            available = {
+                "kex": options.kex,
+                "keys": options.key_types,
+                "ciphers": options.ciphers,
+                "macs": options.digests,
+            }
+            raise NothingInCommonError(without_common(offered, available) or str(error)) from error
 
 
 def _ended(error: EOFError | OSError) -> HandshakeError:

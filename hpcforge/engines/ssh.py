@@ -67,16 +67,16 @@ def connect(target: Target, stream: Callable[[Target], Stream], nodes: Iterable[
     Raises:
         UnreachableError: with the reason.
     """
-    known = _known(target)
-    return _retried(target, lambda: _login(target, known, stream), nodes)
+    keys = _known(target)
+    return _retried(target, lambda: _login(target, keys, stream), nodes)
 
 
 def _login(
-    target: Target, known: list[tuple[str, paramiko.PKey]], stream: Callable[[Target], Stream]
+    target: Target, keys: list[tuple[str, paramiko.PKey]], stream: Callable[[Target], Stream]
 ) -> paramiko.SSHClient:
     client = paramiko.SSHClient()  # its default policy rejects unknown keys
     try:
-        for kind, key in known:
+        for kind, key in keys:
             client.get_host_keys().add(target.address, kind, key)
         client.connect(
             target.address,
@@ -291,8 +291,8 @@ def after_mark(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
     printed = b""
     for chunk in chunks:
         printed += chunk
-        _, found, rest = printed.partition(MARK_LINE)
-        if found:
+        _, mark, rest = printed.partition(MARK_LINE)
+        if mark:
             return True, itertools.chain([rest], chunks)
         printed = printed[-CHUNK_BYTES:]
     return False, iter([printed])

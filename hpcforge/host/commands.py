@@ -21,8 +21,8 @@ class HostError(ExpectedError):
 
 def environment() -> dict[str, str]:
     """Return the environment of programs: nothing of the caller's but its proxies."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {"PATH": PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **kept}
+    proxies = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {"PATH": PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **proxies}
 
 
 def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> str:
@@ -30,7 +30,7 @@ def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> st
     WITH_US.
     """
     words = [str(word) for word in argv]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*(WITH_US if with_us else ()), *words],
         env=environment(),
         cwd=cwd,
@@ -41,10 +41,10 @@ def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> st
         errors="replace",
         check=False,
     )
-    if done.returncode:
-        said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-15:])
-        raise HostError(f"`{' '.join(words)}` failed with exit code {done.returncode}\n{said}")
-    return done.stdout
+    if completed.returncode:
+        output = "\n".join((completed.stderr.strip() or completed.stdout.strip()).splitlines()[-15:])
+        raise HostError(f"`{' '.join(words)}` failed with exit code {completed.returncode}\n{output}")
+    return completed.stdout
 
 
 def tried(*argv: str | Path) -> bool:

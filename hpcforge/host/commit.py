@@ -57,8 +57,8 @@ def commit_of(*paths: Path) -> Commit | None:
     except ValueError:  # elsewhere, where this commit says nothing
         return Commit(commit, dirty=True)
     listed = _git(folder, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *([] if "." in names else names))
-    kept = _blobs(listed.stdout) if listed is not None and listed.returncode == 0 else {}
-    return Commit(commit, dirty=not _same(Path(top), kept, paths))
+    blobs = _blobs(listed.stdout) if listed is not None and listed.returncode == 0 else {}
+    return Commit(commit, dirty=not _same(Path(top), blobs, paths))
 
 
 def descends(blueprint: Path, ancestor: str) -> bool | None:
@@ -72,15 +72,17 @@ def descends(blueprint: Path, ancestor: str) -> bool | None:
 def _blobs(listed: str) -> dict[str, str]:
     """Ids of files by path, of what `git ls-tree -z` says; links and submodules have none."""
     entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-    return {path: said.split()[2] if said.startswith("100") else "" for said, _, path in entries}
+    return {path: attributes.split()[2] if attributes.startswith("100") else "" for attributes, _, path in entries}
 
 
-def _same(top: Path, kept: Mapping[str, str], paths: Iterable[Path]) -> bool:
+def _same(top: Path, blobs: Mapping[str, str], paths: Iterable[Path]) -> bool:
     """Whether the files on disk are those that are kept: all of them, and no others."""
     try:
-        there = [file for path in paths for file in _files(path.resolve())]
-        found = {os.path.relpath(file, top.resolve()): file for file in there}
-        return found.keys() == kept.keys() and all(kept[name] == _id(found[name], kept[name]) for name in found)
+        files = [file for path in paths for file in _files(path.resolve())]
+        by_name = {os.path.relpath(file, top.resolve()): file for file in files}
+        return by_name.keys() == blobs.keys() and all(
+            blobs[name] == _id(by_name[name], blobs[name]) for name in by_name
+        )
     except (OSError, OutsideError):
         return False
 
@@ -105,9 +107,9 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
 
 @cache
 def _version(path: str) -> tuple[int, ...]:
-    said = _run(path, "--version")
-    found = re.match(r"git version ([0-9]{1,4})\.([0-9]{1,4})", said.stdout) if said is not None else None
-    return tuple(map(int, found.groups())) if found else ()
+    outcome = _run(path, "--version")
+    match = re.match(r"git version ([0-9]{1,4})\.([0-9]{1,4})", outcome.stdout) if outcome is not None else None
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _run(path: str, *words: str) -> subprocess.CompletedProcess[str] | None:

@@ -65,20 +65,20 @@ def takes_cgroup_v2_alone(release: str) -> bool:
 def _release(release: str) -> Distribution:
     from hpcforge.catalog import load_catalog  # noqa: PLC0415 - a lab that is only entered needs it not
 
-    known = load_catalog().distributions
-    found = known.get((_DISTRIBUTION, release))
-    if found is None or found.suite is None:
-        releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
+    distributions = load_catalog().distributions
+    distribution = distributions.get((_DISTRIBUTION, release))
+    if distribution is None or distribution.suite is None:
+        releases = ", ".join(version for name, version in distributions if name == _DISTRIBUTION)
         raise HostError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
-    return found
+    return distribution
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:
     """sources.list for code name `name`; `files` are the host's source files by path."""
-    found = [source for path, text in files.items() for source in _parse(path, text) if _serves(source, name)]
-    if not any(source.suite == name for source in found):
-        found = _debian(name)
-    return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in found))
+    served = [source for path, text in files.items() for source in _parse(path, text) if _serves(source, name)]
+    if not any(source.suite == name for source in served):
+        served = _debian(name)
+    return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in served))
 
 
 def _parse(path: str, text: str) -> Iterable[SourceLine]:

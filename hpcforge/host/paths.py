@@ -56,10 +56,10 @@ def remove_tree(directory: Path) -> None:
     """
     files: list[str] = []
     by_depth: dict[int, list[str]] = defaultdict(list)
-    for here, folders, names in os.walk(directory, onerror=_raise):
-        by_depth[here.count(os.sep)].append(here)
-        links = (name for name in folders if Path(here, name).is_symlink())
-        files += [f"{here}/{name}" for name in (*names, *links)]
+    for folder, folders, names in os.walk(directory, onerror=_raise):
+        by_depth[folder.count(os.sep)].append(folder)
+        links = (name for name in folders if Path(folder, name).is_symlink())
+        files += [f"{folder}/{name}" for name in (*names, *links)]
     _each(os.unlink, files)
     for depth in sorted(by_depth, reverse=True):
         _each(os.rmdir, by_depth[depth])

@@ -47,7 +47,7 @@ class Apt:
     def epoch_s(self) -> int:
         """When the youngest of the package lists was made (seconds since 1970, UTC)."""
         texts = [path.read_text(errors="replace") for path in sorted((self.home / "lists").glob("*Release"))]
-        dates = [parsedate_to_datetime(found[1]) for text in texts if (found := _DATE.search(text))]
+        dates = [parsedate_to_datetime(match[1]) for text in texts if (match := _DATE.search(text))]
         if not dates:
             raise ImageError("the package lists do not say when they were made")
         return int(max(date.timestamp() for date in dates))
@@ -56,7 +56,7 @@ class Apt:
         """Those of the packages that the lists have, each with its versions."""
         lines = run("apt-cache", *self._said(), "madison", "--", *names).splitlines() if names else []
         words = ([word.strip() for word in line.split("|")] for line in lines)
-        return frozenset((found[0], found[1]) for found in words if len(found) > 1)
+        return frozenset((columns[0], columns[1]) for columns in words if len(columns) > 1)
 
     def pin(self, text: str) -> None:
         """Let nothing else be chosen than these preferences say."""
@@ -68,8 +68,8 @@ class Apt:
 
     def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
         """Return the packages that an installation of these on an empty system would bring, in order of names."""
-        said = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
-        chosen = sorted(_INSTALLED.findall(said))
+        output = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
+        chosen = sorted(_INSTALLED.findall(output))
         text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
         stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in text.split("\n\n")]
         by_file = {(stanza["Package"], stanza["Version"]): stanza for stanza in stanzas if "Package" in stanza}
@@ -117,5 +117,5 @@ def file_of(package: Package) -> str:
     return f"{package.name}_{package.version.replace(':', '%3a')}_{package.architecture}.deb"
 
 
-def _package(name: str, version: str, architecture: str, said: dict[str, str]) -> Package:
-    return Package(name, version, architecture, said["SHA256"], int(said["Size"]), int(said["Installed-Size"]))
+def _package(name: str, version: str, architecture: str, stanza: dict[str, str]) -> Package:
+    return Package(name, version, architecture, stanza["SHA256"], int(stanza["Size"]), int(stanza["Installed-Size"]))

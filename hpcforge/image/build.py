@@ -44,16 +44,16 @@ def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
 
     Raise OSError or tarfile.TarError where it cannot be read to its end.
     """
-    found: list[str] = []
+    problems: list[str] = []
     names: list[str] = []
     with tarfile.open(archive, "r:") as tar:
         for member in tar:
             name = member.name.removeprefix("./").removeprefix("/")
             names.append(name)
-            found += _of_member(tar, member, name, epoch_s)
+            problems += _of_member(tar, member, name, epoch_s)
     if "etc/machine-id" not in names:
-        found.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
-    return tuple(found)
+        problems.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
+    return tuple(problems)
 
 
 def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str, epoch_s: int) -> Iterator[str]:
@@ -105,8 +105,8 @@ class Tell:
 
 def require_programs(*, disk: bool = False) -> None:
     """Raise ImageError naming the packages that this host lacks."""
-    wanted = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
-    if missing := [package for package, brings in wanted.items() if not Path(brings).exists()]:
+    programs = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
+    if missing := [package for package, brings in programs.items() if not Path(brings).exists()]:
         raise ImageError(
             f"this host lacks packages for images: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",
@@ -127,8 +127,8 @@ def build(
         lock = _locked(request, apt, tell, locked)
         for left_package in lock.left:
             tell.say(f"left to the first apply: {left_package.package} ({left_package.why})")
-        if there := _there(lock, made_for, users, tell.say):
-            return Built(there, was_there=True)
+        if existing := _there(lock, made_for, users, tell.say):
+            return Built(existing, was_there=True)
         ensure_room(store.folder(), lock)
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
 
@@ -170,27 +170,27 @@ def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
 
 
 def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
-    known = {name for name, _ in apt.offered(request.packages)}
-    absent = [name for name in request.packages if name not in known]
+    available = {name for name, _ in apt.offered(request.packages)}
+    absent = [name for name in request.packages if name not in available]
     if kernel := next((name for name in absent if name.startswith(KERNELS)), None):
         raise ImageError(
             f"no package source has the kernel {kernel}",
             f"name another under `software.preinstalled.kernel`: apt-cache search '^{KERNELS}[0-9]'",
         )
-    left = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
-    lock = Lock(request, how, sources, apt.epoch_s, (), left)
+    omitted = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
+    lock = Lock(request, how, sources, apt.epoch_s, (), omitted)
     return replace(lock, packages=apt.choose(_asked(lock)))
 
 
 def _again(locked: Lock, apt: Apt) -> Lock:
     """Resolve the lock again. Raise ImageError where the result differs."""
     offered = apt.offered([package.name for package in locked.packages])
-    if gone := [
+    if missing := [
         f"{package.name} {package.version}"
         for package in locked.packages
         if (package.name, package.version) not in offered
     ]:
-        raise ImageError(f"no longer available: {_first(gone)}", "build without --locked")
+        raise ImageError(f"no longer available: {_first(missing)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
         chosen = apt.choose(_asked(locked))
@@ -209,19 +209,19 @@ def _asked(lock: Lock) -> list[str]:
 
 def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
     """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
-    found = store.of_lock(lock)
-    if found is None:
+    image = store.of_lock(lock)
+    if image is None:
         return None
     try:
-        store.checked(found)
+        store.checked(image)
     except ImageError as error:
-        if labs := users(store.directory(found.name)):
+        if labs := users(store.directory(image.name)):
             raise ImageError(f"{error}; {', '.join(labs)} uses it", "remove that rehearsal, then build again") from None
         say(f"built again: {error}")
         return None
-    others = tuple(blueprint for blueprint in found.blueprints if blueprint.path != made_for.path)
-    manifest = replace(found, blueprints=(*others, made_for))
-    write_atomically(store.directory(found.name) / store.MANIFEST, to_text(manifest), mode=0o644)
+    others = tuple(blueprint for blueprint in image.blueprints if blueprint.path != made_for.path)
+    manifest = replace(image, blueprints=(*others, made_for))
+    write_atomically(store.directory(image.name) / store.MANIFEST, to_text(manifest), mode=0o644)
     return manifest
 
 
@@ -276,8 +276,8 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
         (building / name).write_text(text)
 
     def hook(script: str) -> str:
-        here, packages = shlex.quote(str(building)), shlex.quote(str(apt.archives))
-        return f'sh {here}/{script} "$1" {here} {packages}'
+        folder, packages = shlex.quote(str(building)), shlex.quote(str(apt.archives))
+        return f'sh {folder}/{script} "$1" {folder} {packages}'
 
     tree = building / "tree"
     argv: list[str | Path] = [
@@ -302,8 +302,8 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
 def installed(tree: Path) -> tuple[Package, ...]:
     """Return the packages that are installed in a tree, by name, version and architecture alone."""
     query = ("dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W")
-    said = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
-    rows = [line.split("|") for line in said.splitlines()]
+    output = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
+    rows = [line.split("|") for line in output.splitlines()]
     return tuple(Package(row[1], row[2], row[3], "", 0, 0) for row in rows if row[0].strip() == "ii")
 
 
@@ -315,15 +315,16 @@ def _count(tree: Path) -> int:
         return 0
 
 
-def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
+def _differing(locked: Sequence[Package], have: Sequence[Package]) -> str:
     """Describe the packages that are in one and not in the other; "" if there are none."""
-    left, right = (
-        {f"{package.name} {package.version} {package.architecture}" for package in some} for some in (wanted, have)
+    locked_names, installed_names = (
+        {f"{package.name} {package.version} {package.architecture}" for package in packages}
+        for packages in (locked, have)
     )
     return _first(
         [
-            *(f"{package} is missing" for package in sorted(left - right)),
-            *(f"{package} instead" for package in sorted(right - left)),
+            *(f"{package} is missing" for package in sorted(locked_names - installed_names)),
+            *(f"{package} instead" for package in sorted(installed_names - locked_names)),
         ]
     )
 

@@ -66,13 +66,13 @@ def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
     not what was built.
     """
     with store.lock(progress) as handle:
-        found = store.read(manifest.name)
-        place = store.directory(found.name) / _FOLDER
-        if found.disk is None:
-            progress(f"making the disk of image {found.name}")
-            found = _make(found, place, handle)
-            progress(f"the disk of image {found.name} is made")
-        _check(found, place)
+        image = store.read(manifest.name)
+        place = store.directory(image.name) / _FOLDER
+        if image.disk is None:
+            progress(f"making the disk of image {image.name}")
+            image = _make(image, place, handle)
+            progress(f"the disk of image {image.name} is made")
+        _check(image, place)
         yield place
 
 
@@ -90,7 +90,7 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     disk, unpacking = making / _FOLDER, making / "unpacking"
     for folder in (disk, unpacking):
         folder.mkdir(mode=0o755)
-    ids = [str(uuid.uuid5(_NAMESPACE, f"{what} {manifest.archive_sha256}")) for what in ("root", "hash seed")]
+    ids = [str(uuid.uuid5(_NAMESPACE, f"{word} {manifest.archive_sha256}")) for word in ("root", "hash seed")]
     argv: list[str | Path] = ["unshare", "--mount", "sh", "-c", _MAKE, "sh"]
     argv += [archive, disk, unpacking, str(manifest.lock.epoch_s), *ids]
     watched(argv, making, lambda: None, pass_on=(handle,), with_us=True)
@@ -98,8 +98,8 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     if place.exists():  # of a making that was cut off before it was written down
         shutil.rmtree(place)
     root = disk / node_system.DISK
-    beside = {name: store.sha256_of(disk / name) for name in _BESIDE}
-    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, beside))
+    checksums = {name: store.sha256_of(disk / name) for name in _BESIDE}
+    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, checksums))
     disk.rename(place)
     making.rmdir()
     write_atomically(store.directory(manifest.name) / store.MANIFEST, to_text(made), mode=0o644)
@@ -119,14 +119,14 @@ def _ensure_room(manifest: Manifest) -> None:
 
 def _check(manifest: Manifest, place: Path) -> None:
     """Raise ImageError unless the disk is what was made."""
-    again = f"hpcforge image remove {manifest.name}, then build it again with --disk"
+    hint = f"hpcforge image remove {manifest.name}, then build it again with --disk"
     root, disk = place / node_system.DISK, manifest.disk
     if absent := [
         name for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD) if not (place / name).is_file()
     ]:
-        raise ImageError(f"{place / absent[0]} is not there", again)
+        raise ImageError(f"{place / absent[0]} is not there", hint)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
-        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)
+        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", hint)
     for name, sha256 in disk.beside.items():
         if store.sha256_of(place / name) != sha256:
-            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", again)
+            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", hint)

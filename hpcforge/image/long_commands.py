@@ -57,19 +57,19 @@ def watched(
             process.wait()
             raise
         out.seek(0)
-        said = out.read().decode(errors="replace").strip()
+        output = out.read().decode(errors="replace").strip()
     if process.returncode:
-        if _NO_ROOM in said or shutil.disk_usage(place).free < _FULL:
+        if _NO_ROOM in output or shutil.disk_usage(place).free < _FULL:
             raise _no_room(words[0], place)
-        last = "\n".join(said.splitlines()[-15:])
+        last = "\n".join(output.splitlines()[-15:])
         raise ImageError(f"`{words[0]}` failed with exit code {process.returncode}\n{last}")
 
 
-def ensure_room(place: Path, needed_mib: int, what: str) -> None:
+def ensure_room(place: Path, needed_mib: int, purpose: str) -> None:
     """Raise ImageError unless that much is free there for `what`."""
     free_mib = shutil.disk_usage(place).free >> 20
     if free_mib < needed_mib:
-        raise ImageError(f"{what} about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
+        raise ImageError(f"{purpose} about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
 
 
 def _no_room(program: str, place: Path) -> ImageError:

@@ -48,14 +48,14 @@ class Lock:
     @property
     def to_install(self) -> tuple[str, ...]:
         """What is asked for and is in it."""
-        left = {left_package.package for left_package in self.left}
-        return tuple(name for name in self.request.packages if name not in left)
+        omitted = {left_package.package for left_package in self.left}
+        return tuple(name for name in self.request.packages if name not in omitted)
 
     @property
     def digest(self) -> str:
         """SHA-256 of what is in the image; lists that are newer and say the same change nothing."""
-        said = [(package.name, package.version, package.architecture) for package in self.packages]
-        return _sha256([asdict(self.request), self.recipe, self.sources, said])
+        versions = [(package.name, package.version, package.architecture) for package in self.packages]
+        return _sha256([asdict(self.request), self.recipe, self.sources, versions])
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def to_text(manifest: Manifest) -> str:
     return json.dumps({"schema": SCHEMA, "sha256": _sha256(data), "image": data}, indent=2) + "\n"
 
 
-def from_text(text: str, where: str) -> Manifest:
+def from_text(text: str, source: str) -> Manifest:
     """Parse the output of `to_text`; `ImageError` where it is not that, word for word."""
     try:
         document = json.loads(text)
@@ -121,8 +121,10 @@ def from_text(text: str, where: str) -> Manifest:
             raise ValueError("its checksum is another one")
         return TypeAdapter(Manifest).validate_python(document["image"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ImageError(f"{where} cannot be read: {why}", "remove that image: `hpcforge image remove NAME`") from None
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ImageError(
+            f"{source} cannot be read: {reason}", "remove that image: `hpcforge image remove NAME`"
+        ) from None
 
 
 def _sha256(data: object) -> str:

@@ -64,5 +64,5 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0"}  # else sets in Python's compiled modules 
 
 def digest(apt_options: tuple[str, ...]) -> str:
     """SHA-256 of all this; `apt_options` are the host's, which a tree keeps."""
-    said = [*BASE, *ALWAYS, SETUP, PACKAGES, FINISH, *TAR, *apt_options, *map(str, ENVIRONMENT.items())]
-    return hashlib.sha256("\0".join(said).encode()).hexdigest()
+    parts = [*BASE, *ALWAYS, SETUP, PACKAGES, FINISH, *TAR, *apt_options, *map(str, ENVIRONMENT.items())]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

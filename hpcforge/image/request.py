@@ -37,28 +37,28 @@ def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[Des
     """Make the request that follows from each node's desired packages."""
     packages: set[str] = set()
     units: set[str] = set()
-    left: dict[str, str] = {}
-    for wanted in nodes.values():
-        for role in wanted:
+    omitted: dict[str, str] = {}
+    for roles in nodes.values():
+        for role in roles:
             units.update(unit.name for unit in role.units)
             packages.update(role.packages)
             if any(isinstance(resource, PackageSource | Pin) for resource in role.resources):
-                left.update(dict.fromkeys(role.packages, f"role {role.role} chooses its source"))
-    left.update(dict.fromkeys(packages & _MAKES_STATE, "its installation makes a state of its own"))
+                omitted.update(dict.fromkeys(role.packages, f"role {role.role} chooses its source"))
+    omitted.update(dict.fromkeys(packages & _MAKES_STATE, "its installation makes a state of its own"))
     return ImageRequest(
         distribution,
         release,
-        tuple(sorted(packages - left.keys())),
+        tuple(sorted(packages - omitted.keys())),
         tuple(sorted(units)),
-        tuple(LeftPackage(name, why) for name, why in sorted(left.items())),
+        tuple(LeftPackage(name, reason) for name, reason in sorted(omitted.items())),
     )
 
 
 def with_packages(request: ImageRequest, more: Iterable[str]) -> ImageRequest:
     """Return the request with packages that the image needs, also those that a role leaves to the first apply."""
     needed = set(more)
-    left = tuple(left_package for left_package in request.left if left_package.package not in needed)
-    return replace(request, packages=tuple(sorted({*request.packages, *needed})), left=left)
+    omitted = tuple(left_package for left_package in request.left if left_package.package not in needed)
+    return replace(request, packages=tuple(sorted({*request.packages, *needed})), left=omitted)
 
 
 def with_kernel(request: ImageRequest, kernel: str) -> ImageRequest:
@@ -67,4 +67,4 @@ def with_kernel(request: ImageRequest, kernel: str) -> ImageRequest:
     The first apply would install headers of the newest kernel, which may not be the one of the image.
     """
     headers = kernel.replace(KERNELS, "linux-headers-", 1)
-    return with_packages(request, {kernel, headers} & {kernel, *(left.package for left in request.left)})
+    return with_packages(request, {kernel, headers} & {kernel, *(omitted.package for omitted in request.left)})

@@ -65,8 +65,8 @@ def _users(name: str) -> Path:
 
 
 def names() -> tuple[str, ...]:
-    there = folder().iterdir() if folder().is_dir() else ()
-    return tuple(sorted(path.name for path in there if path.is_dir() and not path.name.startswith(".")))
+    entries = folder().iterdir() if folder().is_dir() else ()
+    return tuple(sorted(path.name for path in entries if path.is_dir() and not path.name.startswith(".")))
 
 
 def read(name: str) -> Manifest:
@@ -75,8 +75,10 @@ def read(name: str) -> Manifest:
     try:
         manifest = from_text(path.read_text(), str(path))
     except FileNotFoundError:
-        known = ", ".join(names()) or "none"
-        raise ImageError(f"there is no image {name!r} (there are: {known})", "hpcforge image build BLUEPRINT") from None
+        available = ", ".join(names()) or "none"
+        raise ImageError(
+            f"there is no image {name!r} (there are: {available})", "hpcforge image build BLUEPRINT"
+        ) from None
     if manifest.name != name:
         raise ImageError(f"{path} is the manifest of {manifest.name!r}", f"hpcforge image remove {name}")
     return manifest
@@ -84,44 +86,44 @@ def read(name: str) -> Manifest:
 
 def all_images() -> tuple[Manifest | Unreadable, ...]:
     """Every image, in order of names."""
-    found: list[Manifest | Unreadable] = []
+    images: list[Manifest | Unreadable] = []
     for name in names():
         try:
-            found.append(read(name))
+            images.append(read(name))
         except ImageError as error:
-            found.append(Unreadable(name, str(error)))
-    return tuple(found)
+            images.append(Unreadable(name, str(error)))
+    return tuple(images)
 
 
 def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Manifest | None:
     """Return the youngest image of such a request, made as images are made now."""
-    wanted = (request, recipe, tuple(sources))
+    key = (request, recipe, tuple(sources))
     fit = [
         image
         for image in all_images()
-        if isinstance(image, Manifest) and (image.lock.request, image.lock.recipe, image.lock.sources) == wanted
+        if isinstance(image, Manifest) and (image.lock.request, image.lock.recipe, image.lock.sources) == key
     ]
     return max(fit, key=lambda image: image.built_s, default=None)
 
 
-def of_lock(wanted: Lock) -> Manifest | None:
+def of_lock(desired: Lock) -> Manifest | None:
     """Return an image with exactly these packages."""
-    found = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == wanted.digest)
-    return next(found, None)
+    matches = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == desired.digest)
+    return next(matches, None)
 
 
 def checked(manifest: Manifest) -> Path:
     """Return the archive of an image, read to its end; `ImageError` where it is not what was built."""
     path = directory(manifest.name) / ARCHIVE
-    again = f"hpcforge image remove {manifest.name}, then build it again"
+    hint = f"hpcforge image remove {manifest.name}, then build it again"
     try:
         size = path.stat().st_size
         if size != manifest.archive_bytes:
-            raise ImageError(f"{path} has {size} bytes of {manifest.archive_bytes}: it was cut short or changed", again)
+            raise ImageError(f"{path} has {size} bytes of {manifest.archive_bytes}: it was cut short or changed", hint)
         if sha256_of(path) != manifest.archive_sha256:
-            raise ImageError(f"{path} has another checksum than its manifest: it was changed", again)
+            raise ImageError(f"{path} has another checksum than its manifest: it was changed", hint)
     except FileNotFoundError:
-        raise ImageError(f"{path} is not there", again) from None
+        raise ImageError(f"{path} is not there", hint) from None
     return path
 
 
@@ -136,16 +138,16 @@ def remove(name: str, used_by: Users, progress: Progress) -> None:
     `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and
     `HeldError` while machines are written from it.
     """
-    gone = directory(name)
-    if labs := used_by(gone):
+    place = directory(name)
+    if labs := used_by(place):
         raise ImageError(
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
-    if str(gone) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
-        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {gone}`")
-    if not gone.is_dir():
+    if str(place) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
+        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {place}`")
+    if not place.is_dir():
         read(name)  # says so
-    _discard(gone)
+    _discard(place)
     sweep(progress)
 
 
@@ -179,11 +181,11 @@ def sweep(progress: Progress) -> None:
 def _discard(place: Path) -> None:
     """Out of sight first, in one step. Raises `HeldError` while machines are written from it."""
     with unused(place.name):
-        gone = folder() / f"{_BUILDING}{place.name}-gone"
-        if gone.exists():
-            remove_tree(gone)
-        place.rename(gone)
-        remove_tree(gone)
+        trash = folder() / f"{_BUILDING}{place.name}-gone"
+        if trash.exists():
+            remove_tree(trash)
+        place.rename(trash)
+        remove_tree(trash)
         _users(place.name).unlink()
 
 

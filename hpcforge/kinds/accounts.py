@@ -29,16 +29,16 @@ class Account(Resource):
         LocalName.PATH,
     ] = ""
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With its number, and where its home is and until when it can be used, where that is news."""
-        was, now = found.get("expires"), self.expires
-        until = f"; expires {now or 'never'}" if now or was else ""
-        until += f", now {was}" if was and was != now else ""
-        return f"~ account {self.name} (uid {self.uid}{until}{self._moves(found)})"
+        was, desired = actual.get("expires"), self.expires
+        until = f"; expires {desired or 'never'}" if desired or was else ""
+        until += f", now {was}" if was and was != desired else ""
+        return f"~ account {self.name} (uid {self.uid}{until}{self._moves(actual)})"
 
-    def _moves(self, found: ActualState) -> str:
-        home = found.get("home", self.home)
-        if not found["exists"] or home == self.home:
+    def _moves(self, actual: ActualState) -> str:
+        home = actual.get("home", self.home)
+        if not actual["exists"] or home == self.home:
             return ""
         return f"; home {home} -> {self.home}" if home else f"; {self.home} is made"
 

@@ -19,17 +19,17 @@ class Association(Resource):
     name: Annotated[str, "`qos high`, `account vision` or `user ada account=vision`."]
     settings: Annotated[str, "As sacctmgr takes them: `fairshare=10 maxjobs=4`; the rest is as usual."] = ""
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With what differs; or why that is not known."""
-        if found.get("unknown"):
-            return f"? {self.name}: its state is unknown: {found['unknown']}"
-        if not found["exists"]:
+        if actual.get("unknown"):
+            return f"? {self.name}: its state is unknown: {actual['unknown']}"
+        if not actual["exists"]:
             return f"+ {self.name} {self.settings}".rstrip()
-        return f"~ {self.name} {found.get('wanted')}  ({found.get('found')} in the database)"
+        return f"~ {self.name} {actual.get('wanted')}  ({actual.get('found')} in the database)"
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Somebody else changed or removed it, as far as that is known."""
-        return not found.get("unknown") and super().drifted(found)
+        return not actual.get("unknown") and super().drifted(actual)
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:

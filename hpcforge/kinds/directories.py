@@ -20,7 +20,7 @@ class Directory(Resource):
     owner: Annotated[str, "The user that owns it.", LocalName.ACCOUNT] = "root"
     group: Annotated[str, "The group that owns it.", LocalName.ACCOUNT] = "root"
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
         """With its rights."""
         return f"~ directory {self.path}  {self.mode} {self.owner}:{self.group}"
 

@@ -23,20 +23,20 @@ class Download(Resource):
     size_bytes: Optional[int]  # None: not known, so as much as the server says
     mode: str  # octal
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With what it is; nothing of that where only its rights differ."""
-        sign = "~" if found["exists"] else "+"
-        if found["exists"] and found.get("digest") == self.digest:
-            return f"{sign} download {self.path}  {found['mode']} -> {self.mode} root:root"
+        sign = "~" if actual["exists"] else "+"
+        if actual["exists"] and actual.get("digest") == self.digest:
+            return f"{sign} download {self.path}  {actual['mode']} -> {self.mode} root:root"
         return f"{sign} download {self.path}  {self.mode} (SHA-256 {self.digest[:12]})"
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Somebody else changed or removed it."""
-        return files.drifted(self.digest, found)
+        return files.drifted(self.digest, actual)
 
-    def input_changed(self, found: ActualState) -> bool:
+    def input_changed(self, actual: ActualState) -> bool:
         """Whatever is not drift."""
-        return not self.drifted(found)
+        return not self.drifted(actual)
 
 
 class DownloadState(directories.DirectoryState):

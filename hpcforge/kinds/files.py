@@ -56,23 +56,23 @@ class File(Resource):
         """Its text for people."""
         return self.filled(text, lambda _: HIDDEN)
 
-    def same_content(self, found: ActualState) -> bool:
+    def same_content(self, actual: ActualState) -> bool:
         """Only mode or owner differ."""
-        return bool(found["exists"]) and found.get("digest") == self.digest
+        return bool(actual["exists"]) and actual.get("digest") == self.digest
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Return True if it is not what hpcforge last wrote: another program changed or removed it."""
-        return drifted(self.digest, found)
+        return drifted(self.digest, actual)
 
-    def input_changed(self, found: ActualState) -> bool:  # noqa: ARG002
+    def input_changed(self, actual: ActualState) -> bool:  # noqa: ARG002
         """Whatever is not drift."""
         return True
 
 
-def drifted(wanted: str | None, found: ActualState) -> bool:
+def drifted(digest: str | None, actual: ActualState) -> bool:
     """Whether a file is not what hpcforge last wrote there; `wanted` is the SHA-256 that it should have."""
-    written = found.get("written")
-    return written is not None and (found.get("digest") != written or written == wanted)
+    written = actual.get("written")
+    return written is not None and (actual.get("digest") != written or written == digest)
 
 
 @dataclass(frozen=True)

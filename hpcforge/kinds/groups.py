@@ -19,9 +19,9 @@ class Group(Resource):
     name: Annotated[str, "Its name."]
     gid: Annotated[int, "Its number."]
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With its number."""
-        return f"{'~' if found['exists'] else '+'} group {self.name} (gid {self.gid})"
+        return f"{'~' if actual['exists'] else '+'} group {self.name} (gid {self.gid})"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:

@@ -19,7 +19,7 @@ class Hold(Resource):
 
     name: Annotated[str, "The package.", LocalName.PACKAGE]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
         """In words."""
         return f"~ hold package {self.name} at its version"
 

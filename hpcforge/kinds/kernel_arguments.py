@@ -20,7 +20,7 @@ class KernelArguments(Resource):
     name: Annotated[str, "NAME of its file in /etc/default/grub.d, `zz-hpcforge-NAME.cfg`."]
     words: Annotated[str, "With a blank between: letters, digits and `_.-=,:/`."]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
         """With its words."""
         return f"~ kernel arguments {self.name}: {self.words}"
 

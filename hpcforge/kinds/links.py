@@ -19,10 +19,10 @@ class Link(Resource):
     path: Annotated[str, "Where it is.", LocalName.PATH]
     target: Annotated[str, "What it points to.", LocalName.PATH]
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With where it leads, and led."""
-        old = f"  (to {found['target']} on the node)" if found.get("target") else ""
-        return f"{'~' if found['exists'] else '+'} link {self.path} -> {self.target}{old}"
+        old = f"  (to {actual['target']} on the node)" if actual.get("target") else ""
+        return f"{'~' if actual['exists'] else '+'} link {self.path} -> {self.target}{old}"
 
 
 class LinkState(ResourceState):

@@ -18,7 +18,7 @@ class Membership(Resource):
 
     name: Annotated[str, "ACCOUNT:GROUP.", LocalName.ACCOUNT]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
         """In words."""
         account, _, group = self.name.partition(":")
         return f"+ {account} in group {group}"

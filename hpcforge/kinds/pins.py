@@ -24,12 +24,12 @@ class Pin(Resource):
     priority: Annotated[int, "As apt_preferences(5) has it."]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split(" ")))
+        object.__setattr__(self, "packages", tuple(word for text in self.packages for word in text.split(" ")))
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """As apt has it."""
-        what = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
-        return f"{'~' if found['exists'] else '+'} pin {self.name}: {what}"
+        detail = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
+        return f"{'~' if actual['exists'] else '+'} pin {self.name}: {detail}"
 
 
 class PinState(ResourceState):

@@ -24,19 +24,19 @@ class Reservation(Resource):
     accounts: Annotated[str, "Under which accounts, with commas."] = ""
     flags: Annotated[str, "`maint` and `ignore_jobs`, with commas."] = ""
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With what differs; or why that is not known."""
-        if found.get("unknown"):
-            return f"? reservation {self.name}: its state is unknown: {found['unknown']}"
-        if found["exists"]:
-            return f"~ reservation {self.name} {found.get('wanted')}  ({found.get('found')} in Slurm)"
-        said = {"users": self.users, "accounts": self.accounts, "flags": self.flags}
-        rest = "".join(f" {key}={value}" for key, value in said.items() if value)
+        if actual.get("unknown"):
+            return f"? reservation {self.name}: its state is unknown: {actual['unknown']}"
+        if actual["exists"]:
+            return f"~ reservation {self.name} {actual.get('wanted')}  ({actual.get('found')} in Slurm)"
+        options = {"users": self.users, "accounts": self.accounts, "flags": self.flags}
+        rest = "".join(f" {key}={value}" for key, value in options.items() if value)
         return f"+ reservation {self.name} nodes={self.nodes} start={self.start} minutes={self.minutes}{rest}"
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Somebody else changed or removed it, as far as that is known."""
-        return not found.get("unknown") and super().drifted(found)
+        return not actual.get("unknown") and super().drifted(actual)
 
 
 class ReservationState(ResourceState):

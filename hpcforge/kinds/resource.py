@@ -49,17 +49,17 @@ class Resource:
         """One that came as JSON."""
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """Its line in a plan, where a node has `found` instead."""
-        return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].singular} {self.named}"
+        return f"{'~' if actual['exists'] else '+'} {KINDS[self.kind].singular} {self.named}"
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Somebody else changed or removed it."""
-        return bool(found.get("put"))
+        return bool(actual.get("put"))
 
-    def input_changed(self, found: ActualState) -> bool:
+    def input_changed(self, actual: ActualState) -> bool:
         """Something else is wanted than what was last put there."""
-        return found.get("put") is False
+        return actual.get("put") is False
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:

@@ -33,9 +33,9 @@ class PackageSource(Resource):
                 "apt reads it from a file of mode 0600 in /etc/apt/auth.conf.d, which a role can write from a secret"
             )
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With its address."""
-        return f"{'~' if found['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
+        return f"{'~' if actual['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
 
 
 class SourceState(ResourceState):

@@ -24,10 +24,10 @@ class Timer(Resource):
     accuracy_s: Annotated[int, "How late it may begin, seconds: systemd begins what is due about then together."] = 60
     quiet: Annotated[bool, "That it began and ended is not logged; what it says itself is."] = False
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """With when and what."""
-        what = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
-        return f"{'~' if found['exists'] else '+'} timer {self.name}: {what}"
+        detail = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
+        return f"{'~' if actual['exists'] else '+'} timer {self.name}: {detail}"
 
 
 class TimerState(ResourceState):

@@ -25,19 +25,19 @@ class Volume(Resource):
     raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
-    def line(self, found: ActualState) -> str:
+    def line(self, actual: ActualState) -> str:
         """Which drives are formatted, or what else is to be done."""
-        if found["exists"]:
-            was, now = (_size(gib) for gib in (found.get("quota_gib") or 0, self.quota_gib))
+        if actual["exists"]:
+            was, desired = (_size(gib) for gib in (actual.get("quota_gib") or 0, self.quota_gib))
             return f"~ volume {self.name}  " + (
-                "who may write there" if was == now else f"quota of a user {was} -> {now}"
+                "who may write there" if was == desired else f"quota of a user {was} -> {desired}"
             )
-        if "drives" not in found:  # nobody has looked
+        if "drives" not in actual:  # nobody has looked
             many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"
             return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._what}"
-        if not found["drives"]:
+        if not actual["drives"]:
             return f"~ volume {self.name}  put together again from its own drives; nothing is formatted"
-        return f"+ volume {self.name}  FORMATS {', '.join(found['drives'])}, where nothing was found: {self._what}"
+        return f"+ volume {self.name}  FORMATS {', '.join(actual['drives'])}, where nothing was found: {self._what}"
 
     @property
     def _what(self) -> str:

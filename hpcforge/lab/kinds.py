@@ -83,10 +83,10 @@ class LabBackend(Protocol):
     def written(self, lab: Lab, node: PlacedNode) -> Path:
         """Return the first of a stopped node's disks, made if missing; a save can set it aside from here on."""
 
-    def remove_other_disks(self, lab: Lab, wanted: Disks) -> None:
+    def remove_other_disks(self, lab: Lab, keep: Disks) -> None:
         """Remove all disks of the lab but these, and what is left of nodes that have none."""
 
-    def disk_sizes_kib(self, lab: Lab, wanted: Disks) -> Mapping[tuple[str, int], int]:
+    def disk_sizes_kib(self, lab: Lab, disks: Disks) -> Mapping[tuple[str, int], int]:
         """Return the size of each of these disks on this machine, in KiB."""
 
     def remove(self, directory: Path, tags: Collection[str]) -> None:

@@ -158,8 +158,8 @@ def status(name: str) -> LabStatus:
     """Return the running parts of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
     sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(state.disks_of(save.nodes) for save in lab.saves)))
-    kept = tuple(_save_status(save, sizes) for save in lab.saves)
-    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
+    saves = tuple(_save_status(save, sizes) for save in lab.saves)
+    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), saves)
 
 
 def save(name: str, save_name: str, progress: Progress, *, replace: bool = False) -> Lab:
@@ -185,15 +185,15 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
     with lab_lock(name, progress):
         lab = _existing(name)
         back = state.restored(lab, lab.save(save_name), nodes)
-        going = [node for node in lab.nodes if nodes is None or node.name in nodes]
+        affected = [node for node in lab.nodes if nodes is None or node.name in nodes]
         for node in back.nodes:
             kind_of(back).check_disks(back, node)
         # Killed, not powered off: nothing of these disks is kept.
-        _at_once(going, lambda node: kind_of(lab).stop(lab, node, graceful=False))
+        _at_once(affected, lambda node: kind_of(lab).stop(lab, node, graceful=False))
         state.save(back)
-        there = {node.name for node in back.nodes}
-        for node in going:
-            if node.name not in there:
+        names = {node.name for node in back.nodes}
+        for node in affected:
+            if node.name not in names:
                 progress(f"{node.name}: was not there at save {save_name}, and is gone")
         return _go_on(back, progress)
 
@@ -202,10 +202,10 @@ def forget(name: str, save_name: str, progress: Progress) -> None:
     """Remove a save, and those of its disks that no node and no other save uses."""
     with lab_lock(name, progress):
         lab = _existing(name)
-        left = state.forgotten(lab, save_name)
-        state.save(left)
-        shared = state.disks_of(lab.save(save_name).nodes) & state.wanted_disks(left)
-        kind_of(left).remove_other_disks(left, state.wanted_disks(left))
+        remaining = state.forgotten(lab, save_name)
+        state.save(remaining)
+        shared = state.disks_of(lab.save(save_name).nodes) & state.wanted_disks(remaining)
+        kind_of(remaining).remove_other_disks(remaining, state.wanted_disks(remaining))
         still = "; some of its disks stay, since nodes or other saves use them" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
@@ -281,8 +281,8 @@ def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
     packages.ensure_proxy(lab)
     lab = replace(lab, sources=packages.reached(lab))
     state.save(lab)
-    for source, there in lab.sources.items():
-        progress(f"package source {source} {'is reached' if there else 'is out of reach of this machine'}")
+    for source, available in lab.sources.items():
+        progress(f"package source {source} {'is reached' if available else 'is out of reach of this machine'}")
     return lab
 
 
@@ -308,9 +308,9 @@ def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = 
 def _existing(name: str) -> Lab:
     lab = load(name)
     if lab is None:
-        known = ", ".join(lab_names()) or "none"
+        names = ", ".join(lab_names()) or "none"
         raise LabError(
-            f"there is no lab {name!r} on this host (there are: {known})",
+            f"there is no lab {name!r} on this host (there are: {names})",
             "start it: `hpcforge rehearse up BLUEPRINT`; `hpcforge rehearse list` shows which blueprints have one",
         )
     return lab
@@ -344,10 +344,10 @@ def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
 
 def _refuse_another_blueprint(lab: Lab, request: UpRequest) -> None:
     """Raise `LabError` if the name belongs to the lab of another blueprint. A moved blueprint counts as the same."""
-    asked = request.blueprint.absolute()
-    if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
+    blueprint = request.blueprint.absolute()
+    if Path(lab.blueprint) != blueprint and Path(lab.blueprint).is_file():
         raise LabError(
-            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {asked} is asked for",
+            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {blueprint} is asked for",
             "give this one another name (`--lab`; without, it has one of its own), or take that one down first: "
             f"`hpcforge rehearse down --lab {lab.name}`",
         )
@@ -359,11 +359,11 @@ def _new_lab(
     trees: Mapping[str, target_state.Trees],
     progress: Progress,
 ) -> Lab:
-    wanted = parse_cidr(request.cidr)
-    taken = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
-    subnet = choose_subnet(wanted, taken)
-    if subnet != wanted:
-        progress(f"{wanted} is taken on this host: the lab gets {subnet}")
+    desired = parse_cidr(request.cidr)
+    used = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
+    subnet = choose_subnet(desired, used)
+    if subnet != desired:
+        progress(f"{desired} is taken on this host: the lab gets {subnet}")
     tag = tag_for(request.name, [lab.tag for lab in others])
     store = packages.choose_cache({*(lab.packages_cache for lab in others), *packages.served_caches()})
     lab = target_state.new_lab(

@@ -29,16 +29,16 @@ def listed() -> tuple[ListedRehearsal, ...]:
     """Return all rehearsals of this machine, of all users. Raises `LabError` without root."""
     require_root()
     started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
-    found = []
+    rehearsals = []
     for name in lab_names():
         try:
             lab = state.read(name)
         except LabError as error:
-            found.append(ListedRehearsal(name, None, problem=str(error)))
+            rehearsals.append(ListedRehearsal(name, None, problem=str(error)))
             continue
         if lab is not None:
-            found.append(_listed(lab, started_s))
-    return tuple(found)
+            rehearsals.append(_listed(lab, started_s))
+    return tuple(rehearsals)
 
 
 def blueprint_of(name: str) -> Path | None:
@@ -48,8 +48,8 @@ def blueprint_of(name: str) -> Path | None:
 
 def known_names(blueprint: Path) -> list[str]:
     """Return the rehearsals that were made from a blueprint."""
-    where = str(blueprint.resolve())
-    return [lab.name for lab in listed() if lab.blueprint == where]
+    path = str(blueprint.resolve())
+    return [lab.name for lab in listed() if lab.blueprint == path]
 
 
 def _listed(lab: state.Lab, started_s: dict[str, float]) -> ListedRehearsal:

@@ -27,9 +27,9 @@ _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 def default_lab_name(blueprint: Path) -> str:
     """Return the fixed name of this user's lab of this blueprint: USER-FILE-DIGEST, e.g. `root-rehearsal-3f2a`."""
     user = os.environ.get("SUDO_USER") or getpass.getuser()
-    where = blueprint.resolve()
-    digest = hashlib.sha256(f"{user}\0{where}".encode()).hexdigest()[:4]
-    words = [_slug(word)[:12].rstrip("-") for word in (user, where.stem)]
+    path = blueprint.resolve()
+    digest = hashlib.sha256(f"{user}\0{path}".encode()).hexdigest()[:4]
+    words = [_slug(word)[:12].rstrip("-") for word in (user, path.stem)]
     return "-".join([*(word for word in words if word), digest]) if words[0] else f"lab-{digest}"
 
 
@@ -76,9 +76,9 @@ def check_user_name(name: str) -> str:
     return name
 
 
-def tag_for(name: str, taken: Collection[str]) -> str:
+def tag_for(name: str, used: Collection[str]) -> str:
     """Return a lab's tag: from its name, and different from the tags of other labs."""
-    return next(tag for tag in _tags(name) if tag not in taken)
+    return next(tag for tag in _tags(name) if tag not in used)
 
 
 def _tags(name: str) -> Iterator[str]:

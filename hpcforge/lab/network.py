@@ -106,24 +106,24 @@ def parse_cidr(text: str) -> IPv4Network:
     return network
 
 
-def choose_subnet(wanted: IPv4Network, taken: Sequence[IPv4Network]) -> IPv4Network:
+def choose_subnet(desired: IPv4Network, used: Sequence[IPv4Network]) -> IPv4Network:
     """Return the desired network if it is free on the host, else the first free one of its size in 10.77.0.0/16."""
-    for network in (wanted, *POOL.subnets(new_prefix=wanted.prefixlen)):
-        if not any(network.overlaps(other) for other in taken):
+    for network in (desired, *POOL.subnets(new_prefix=desired.prefixlen)):
+        if not any(network.overlaps(neighbour) for neighbour in used):
             return network
     raise LabError(
-        f"no free /{wanted.prefixlen} in {POOL} for the lab; routes, interfaces and labs take "
-        + ", ".join(str(other) for other in taken if other.overlaps(POOL)),
+        f"no free /{desired.prefixlen} in {POOL} for the lab; routes, interfaces and labs take "
+        + ", ".join(str(neighbour) for neighbour in used if neighbour.overlaps(POOL)),
         "take a lab down (`hpcforge rehearse down`), or give the blueprint's network a cidr that is free on this host",
     )
 
 
-def place(wanted: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | None]) -> dict[str, IPv4Address]:
+def place(desired: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | None]) -> dict[str, IPv4Address]:
     """Every node's address in `subnet`: the host part it has in `wanted`, or the next free one from .10 on."""
     placed: dict[str, IPv4Address] = {}
     for name, text in addresses.items():
         if text is not None:
-            offset = int(_inside(wanted, name, text)) - int(wanted.network_address)
+            offset = int(_inside(desired, name, text)) - int(desired.network_address)
             placed[name] = subnet.network_address + offset
     _refuse_twins(placed)
     free = _free_hosts(subnet, set(placed.values()))
@@ -146,13 +146,13 @@ def gateway(subnet: IPv4Network, nodes: Iterable[IPv4Address]) -> IPv4Address:
     raise LabError(f"no address left in {subnet} for the host itself", "use a larger network")
 
 
-def _inside(wanted: IPv4Network, name: str, text: str) -> IPv4Address:
+def _inside(desired: IPv4Network, name: str, text: str) -> IPv4Address:
     try:
         address = IPv4Address(text)
     except AddressValueError:
         raise LabError(f"node {name}: {text!r} is not an IPv4 address") from None
-    if address not in wanted or address in (wanted.network_address, wanted.broadcast_address):
-        raise LabError(f"node {name}: {text} is not a host address in {wanted}", "give it one, or widen the network")
+    if address not in desired or address in (desired.network_address, desired.broadcast_address):
+        raise LabError(f"node {name}: {text} is not a host address in {desired}", "give it one, or widen the network")
     return address
 
 

@@ -33,16 +33,16 @@ _REACH_S = 20  # how long the proxy may take to say whether a package source is 
 _AT_ONCE = 8  # sources that are asked for at the same time
 
 
-def choose_cache(taken: Collection[str]) -> str:
+def choose_cache(used: Collection[str]) -> str:
     """Return the first cache directory that no other lab has."""
-    candidates = (str(cache() / "apt" / str(number)) for number in range(len(taken) + 1))
-    return next(path for path in candidates if path not in taken)
+    candidates = (str(cache() / "apt" / str(number)) for number in range(len(used) + 1))
+    return next(path for path in candidates if path not in used)
 
 
 def served_caches() -> set[str]:
     """Return the cache directories that proxies are set up for, also those of labs that cannot be read."""
     texts = [path.read_text() for path in RUN.glob(f"{_configuration('*').name}/{_FILE}")]
-    return {found[1] for text in texts if (found := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
+    return {match[1] for text in texts if (match := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
 
 
 def choose_port() -> int:
@@ -62,8 +62,8 @@ def ensure_proxy(lab: Lab) -> bool:
     """Have the lab's proxy running with its package sources; true if it was started now."""
     text = _text(lab)
     if _running(lab.name):
-        there = _configuration(lab.name) / _FILE
-        if there.is_file() and there.read_text() == text:
+        path = _configuration(lab.name) / _FILE
+        if path.is_file() and path.read_text() == text:
             return False
         stop_proxy(lab.name)
     configuration = _configure(lab, text)
@@ -71,9 +71,9 @@ def ensure_proxy(lab: Lab) -> bool:
     argv = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--no-new-privs"]
     daemon([*argv, "apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], log)
     if not processes.wait_until(lambda: _answers(lab), timeout_s=60):
-        said = log.read_text(errors="replace").strip().splitlines()[-5:]
+        lines = log.read_text(errors="replace").strip().splitlines()[-5:]
         raise LabError(
-            f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(said) or f"see {log}"
+            f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(lines) or f"see {log}"
         )
     return True
 
@@ -91,10 +91,10 @@ def _reaches(lab: Lab, source: str) -> bool:
         with socket.create_connection((lab.gateway, lab.packages_port), timeout=_REACH_S) as proxy:
             proxy.sendall(request.encode())
             with proxy.makefile("rb") as answer:
-                said = answer.readline(200)
+                status_line = answer.readline(200)
     except OSError:
         return False
-    status = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b", said)
+    status = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b", status_line)
     if status is None:
         return False
     return status[1] == b"200" if _secure(source) else status[1] < b"500"
@@ -180,10 +180,10 @@ def _configure(lab: Lab, text: str) -> Path:
 
 def _upstream_proxy() -> str:
     """How this host itself reaches package archives, if by a proxy."""
-    said = re.search(
+    match = re.search(
         r'^Acquire::http::Proxy "(http.*)";$', run("apt-config", "dump", "Acquire::http::Proxy"), re.MULTILINE
     )
-    return said[1] if said else os.environ.get("http_proxy", "")
+    return match[1] if match else os.environ.get("http_proxy", "")
 
 
 def _answers(lab: Lab) -> bool:

@@ -37,5 +37,14 @@ def ssh_argv(
         "LogLevel": "ERROR",
     }
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    where = f"{lab.login_user}@{lab.node(node).address}"
-    return ["ssh", "-F", "/dev/null", "-i", str(lab.key), *words, where, *([shlex.join(command)] if command else [])]
+    destination = f"{lab.login_user}@{lab.node(node).address}"
+    return [
+        "ssh",
+        "-F",
+        "/dev/null",
+        "-i",
+        str(lab.key),
+        *words,
+        destination,
+        *([shlex.join(command)] if command else []),
+    ]

@@ -159,9 +159,9 @@ class Lab:
         for save in self.saves:
             if save.name == name:
                 return save
-        known = ", ".join(save.name for save in self.saves) or "none"
+        names = ", ".join(save.name for save in self.saves) or "none"
         raise LabError(
-            f"lab {self.name} has no save {name!r} (there are: {known})", "make one: `hpcforge rehearse save NAME`"
+            f"lab {self.name} has no save {name!r} (there are: {names})", "make one: `hpcforge rehearse save NAME`"
         )
 
     def node_directory(self, node: str) -> Path:
@@ -204,30 +204,30 @@ def read(name: str) -> Lab | None:
 
 def others(name: str) -> tuple[Lab, ...]:
     """All other labs of this host that can be read."""
-    found = []
-    for other in lab_names():
-        if other != name:
+    labs = []
+    for lab_name in lab_names():
+        if lab_name != name:
             try:
-                found.append(read(other))
+                labs.append(read(lab_name))
             except LabError:
                 continue  # its subnet still shows in the host's routes while it is up
-    return tuple(lab for lab in found if lab is not None)
+    return tuple(lab for lab in labs if lab is not None)
 
 
 def lying_on(folder: Path) -> tuple[str, ...]:
     """Return the labs that use a file in a folder, also those recorded by another version of hpcforge."""
-    said = json.dumps(f"{folder}/")[:-1]  # as the beginning of a path is written
+    prefix = json.dumps(f"{folder}/")[:-1]  # as the beginning of a path is written
     records = ((name, lab_directory(name) / "lab.json") for name in lab_names())
-    return tuple(name for name, path in records if path.is_file() and said in path.read_text(errors="replace"))
+    return tuple(name for name, path in records if path.is_file() and prefix in path.read_text(errors="replace"))
 
 
 def _check_kind(path: Path, data: dict[str, Any]) -> None:
-    known = get_args(LabKind)
+    kinds = get_args(LabKind)
     if "kind" not in data:
         raise ValueError("it does not say what kind of lab it is: an older version of hpcforge wrote it")
-    if data["kind"] not in known:
+    if data["kind"] not in kinds:
         raise UnknownKindError(
-            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(known)})",
+            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(kinds)})",
             "use the version of hpcforge that started it, also to take it down",
         )
 
@@ -264,7 +264,7 @@ def saved(lab: Lab, name: str, *, saved_s: float, running: Collection[str]) -> L
     """Return the lab with its disks set aside under a name, and a new disk for each node."""
     ran = tuple(node.name for node in lab.nodes if node.name in running)
     save = Save(name, saved_s, lab.nodes, ran, lab.in_blueprint, lab.blueprint, lab.network)
-    others = tuple(other for other in lab.saves if other.name != name)
+    others = tuple(older for older in lab.saves if older.name != name)
     return replace(
         _on_new_disks(lab, lab.nodes), saves=(*others, save), under_way=UnderWay("saved", name, ran)
     )  # fmt: skip
@@ -275,10 +275,10 @@ def restored(lab: Lab, save: Save, names: Sequence[str] | None) -> Lab:
     if names is None:
         back = replace(lab, in_blueprint=save.in_blueprint, blueprint=save.blueprint, network=save.network)
         return replace(_on_new_disks(back, save.nodes), under_way=UnderWay("restored", save.name, save.running))
-    there = {node.name: node for node in save.nodes}
-    if strange := [name for name in names if name not in there]:
-        raise LabError(f"save {save.name} has no node {strange[0]!r}", f"its nodes: {', '.join(there)}")
-    back = _on_new_disks(lab, [there[lab.node(name).name] for name in names])
+    saved_nodes = {node.name: node for node in save.nodes}
+    if strange := [name for name in names if name not in saved_nodes]:
+        raise LabError(f"save {save.name} has no node {strange[0]!r}", f"its nodes: {', '.join(saved_nodes)}")
+    back = _on_new_disks(lab, [saved_nodes[lab.node(name).name] for name in names])
     fresh = {node.name: node for node in back.nodes}
     nodes = tuple(fresh.get(node.name, node) for node in lab.nodes)
     start = tuple(name for name in save.running if name in names)

@@ -84,8 +84,8 @@ def held(port: int) -> str:
 def exhausted() -> str:
     """That no port is free, and whose sockets one sees."""
     owners = Counter(uid for _, uid, _ in rows()).most_common(3)
-    seen = ", ".join(f"{user(uid)} {count}" for uid, count in owners)
-    return f"no port is free; sockets by user: {seen or 'none that listens or is connected'}"
+    counts = ", ".join(f"{user(uid)} {count}" for uid, count in owners)
+    return f"no port is free; sockets by user: {counts or 'none that listens or is connected'}"
 
 
 def say(event: dict[str, object]) -> None:

@@ -86,29 +86,29 @@ class Gathering:
 
     def add(self, task: Ansible, target: Target, *, alone: bool, now_s: float) -> None:
         """Queue a node for a role."""
-        alike = _PlayKey(task.source, task.timeout_s, alone)
-        self._waiting.setdefault(alike, []).append(WaitingTask(task, target, now_s))
+        key = _PlayKey(task.source, task.timeout_s, alone)
+        self._waiting.setdefault(key, []).append(WaitingTask(task, target, now_s))
 
     def withdraw(self, task: str) -> bool:
         """Forget a task that waits; False: it does not wait, or no longer."""
-        for alike, waiting in self._waiting.items():
+        for key, waiting in self._waiting.items():
             for node in waiting:
                 if node.task.id == task:
-                    self._take(alike, [node])
+                    self._take(key, [node])
                     return True
         return False
 
     def begin(self, now_s: float) -> Play | None:
         """Start the next play, in order of arrival. It counts as at work from now on. None while none may begin."""
         busy = {node for play in self._plays for node in play.left}
-        for alike, waiting in self._waiting.items():
-            if now_s - waiting[0].since_s < GATHER_S and not alike.alone:
+        for key, waiting in self._waiting.items():
+            if now_s - waiting[0].since_s < GATHER_S and not key.alone:
                 continue
             free = {node.task.node: node for node in reversed(waiting) if node.task.node not in busy}  # a node once
-            chosen = [node for node in waiting if free.get(node.task.node) is node][: self._room(alike, now_s)]
+            chosen = [node for node in waiting if free.get(node.task.node) is node][: self._room(key, now_s)]
             if chosen:
-                self._take(alike, chosen)
-                play = Play(chosen, alone=alike.alone, begun_s=now_s)
+                self._take(key, chosen)
+                play = Play(chosen, alone=key.alone, begun_s=now_s)
                 self._plays.append(play)
                 return play
         return None
@@ -117,21 +117,21 @@ class Gathering:
         """Record that a play has ended, with all its processes."""
         self._plays.remove(play)
 
-    def _room(self, alike: _PlayKey, now_s: float) -> int:
+    def _room(self, key: _PlayKey, now_s: float) -> int:
         """How many nodes a play that begins now may take."""
         recent = [play for play in self._plays if not play.alone and now_s - play.begun_s < _LONG_S]
-        if not alike.alone and len(recent) >= _MOST_PLAYS:
+        if not key.alone and len(recent) >= _MOST_PLAYS:
             return 0
         taken_mib = sum(PLAY_MIB + WORKER_MIB * len(play.left) for play in self._plays)
         fit = int((self._memory_mib - taken_mib - PLAY_MIB) // WORKER_MIB)
-        return min(max(fit, 0 if self._plays else 1), 1 if alike.alone else _MOST_WORKERS)
+        return min(max(fit, 0 if self._plays else 1), 1 if key.alone else _MOST_WORKERS)
 
-    def _take(self, alike: _PlayKey, chosen: list[WaitingTask]) -> None:
-        left = [node for node in self._waiting[alike] if node not in chosen]
-        if left:
-            self._waiting[alike] = left
+    def _take(self, key: _PlayKey, chosen: list[WaitingTask]) -> None:
+        remaining = [node for node in self._waiting[key] if node not in chosen]
+        if remaining:
+            self._waiting[key] = remaining
         else:
-            del self._waiting[alike]
+            del self._waiting[key]
 
 
 _MOST_MIB = 2048

@@ -47,9 +47,9 @@ class _Messages(logging.Handler):
     """pyinfra says why something failed only in its log; this keeps it for the node it is about."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        kept = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
-        if kept is not None:
-            kept.append(_ANSI.sub("", record.getMessage())[:2000])
+        messages = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
+        if messages is not None:
+            messages.append(_ANSI.sub("", record.getMessage())[:2000])
 
 
 @cache
@@ -64,13 +64,13 @@ def prepare() -> None:
     from pyinfra import context  # noqa: PLC0415
 
     contexts = [getattr(context, f"ctx_{name}", None) for name in ("state", "inventory", "host", "config")]
-    objects: list[Any] = [getattr(each, "context", None) for each in contexts]
-    if not all(hasattr(each, "_container") for each in objects) or not hasattr(connector_util, "getpass"):
+    objects: list[Any] = [getattr(item, "context", None) for item in contexts]
+    if not all(hasattr(item, "_container") for item in objects) or not hasattr(connector_util, "getpass"):
         raise EngineError(
             f"pyinfra {pyinfra.__version__} has other internals than 3.10: install the version that hpcforge requires"
         )
-    for each in objects:
-        each._container = _TreeLocal()
+    for item in objects:
+        item._container = _TreeLocal()
     connector_util.getpass = _no_password
     logging.getLogger("pyinfra").addHandler(_Messages(level=logging.WARNING))
 
@@ -105,8 +105,8 @@ def deploy(
     except gevent.Timeout as timeout:
         if timeout is not late:
             raise
-        what, node = f"{source.parent.name}/{source.name}", link.target.name
-        return result(error=f"{what} did not finish within {timeout_s:g} s on {node}")
+        label, node = f"{source.parent.name}/{source.name}", link.target.name
+        return result(error=f"{label} did not finish within {timeout_s:g} s on {node}")
 
 
 @contextmanager
@@ -146,9 +146,9 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
     if error is None:
         return result(ok=True, rc=0, changed=changed)
     operation, stderr = progress.failed()
-    said = last_line(stderr) or error
-    emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": said})
-    text = f"{role}: {operation} failed on {link.target.name}: {said}" if operation else error
+    message = last_line(stderr) or error
+    emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": message})
+    text = f"{role}: {operation} failed on {link.target.name}: {message}" if operation else error
     return result(error=text, stderr=stderr, changed=changed)
 
 
@@ -168,6 +168,6 @@ def _enter(host: Any) -> list[str]:
 def _explain(failure: BaseException, source: Path, messages: list[str]) -> str:
     """One sentence with the line of deploy.py, and what pyinfra logged on the way."""
     lines = [frame.lineno for frame in traceback.extract_tb(failure.__traceback__) if frame.filename == str(source)]
-    where = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
-    said = "; ".join(messages[-3:])
-    return f"{where}: {type(failure).__name__}: {failure}" + (f" ({said})" if said else "")
+    place = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
+    logged = "; ".join(messages[-3:])
+    return f"{place}: {type(failure).__name__}: {failure}" + (f" ({logged})" if logged else "")

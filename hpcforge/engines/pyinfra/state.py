@@ -96,10 +96,10 @@ class _Files:
             file.write(chunk)
 
     def _run(self, script: str, path: str, file: IO[bytes] | None = None) -> Iterator[bytes]:
-        channel, said = open_session(self._client, self._target), Tail()
+        channel, stderr = open_session(self._client, self._target), Tail()
         try:
             channel.exec_command(marked(shlex.join(["/bin/sh", "-c", script, "sh", path])))
-            errors = gevent.spawn(_keep, channel, said)
+            errors = gevent.spawn(_keep, channel, stderr)
             _, output = after_mark(_chunks(channel.recv))
             for chunk in _chunks(file.read) if file else ():
                 channel.sendall(chunk)
@@ -110,12 +110,12 @@ class _Files:
         finally:
             channel.close()
         if rc:
-            raise OSError(f"{path} on {self._target.name}: {last_line(said.text()) or f'exit status {rc}'}")
+            raise OSError(f"{path} on {self._target.name}: {last_line(stderr.text()) or f'exit status {rc}'}")
 
 
-def _keep(channel: paramiko.Channel, said: Tail) -> None:
+def _keep(channel: paramiko.Channel, tail: Tail) -> None:
     for line in split_lines(_chunks(channel.recv_stderr)):
-        said.add(line)
+        tail.add(line)
 
 
 def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:

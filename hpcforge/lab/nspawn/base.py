@@ -62,8 +62,8 @@ def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
 def layers(release: str, python: bool) -> tuple[Path, ...]:
     """Return the trees under a node's disk, highest first, as `ensure` left them."""
     home = _home(release)
-    wanted = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
-    return tuple(path for path in wanted if path.is_dir())
+    candidates = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
+    return tuple(path for path in candidates if path.is_dir())
 
 
 def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
@@ -168,19 +168,19 @@ def _finish(building: Path, tree: Path) -> None:
 def _sweep(home: Path, in_use: set[Path], progress: Progress) -> None:
     """Remove trees of old recipes and old package lists, unless a node is an overlay of them."""
     mounted = Path("/proc/self/mounts").read_text()  # also by a lab whose record cannot be read
-    for other in home.parent.iterdir():
-        same_release = other.name.rpartition("-")[0] == home.name.rpartition("-")[0]
-        used = str(other) in mounted or any(tree.is_relative_to(other) for tree in in_use)
-        if other != home and same_release and not used:
-            progress(f"removing {other}, of an older recipe")
-            remove_tree(other)
+    for base in home.parent.iterdir():
+        same_release = base.name.rpartition("-")[0] == home.name.rpartition("-")[0]
+        used = str(base) in mounted or any(tree.is_relative_to(base) for tree in in_use)
+        if base != home and same_release and not used:
+            progress(f"removing {base}, of an older recipe")
+            remove_tree(base)
     for lists in sorted(home.glob("lists-*"))[:-1]:
         if lists not in in_use and str(lists) not in mounted:
             remove_tree(lists)
 
 
-def _timed(what: str, progress: Progress, work: Callable[[], None]) -> None:
-    progress(f"{what} ...")
+def _timed(label: str, progress: Progress, work: Callable[[], None]) -> None:
+    progress(f"{label} ...")
     started = time.monotonic()
     work()
-    progress(f"{what}: {time.monotonic() - started:.0f} s")
+    progress(f"{label}: {time.monotonic() - started:.0f} s")

@@ -86,8 +86,8 @@ def written(lab: Lab, node: PlacedNode) -> Path:
 
 def check(lab: Lab, node: PlacedNode) -> None:
     """Raise `LabError` if a disk or base of a node is missing."""
-    kept = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
-    missing = [layer for layer in (*kept, *node.layers) if not Path(layer).is_dir()]
+    lower = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
+    missing = [layer for layer in (*lower, *node.layers) if not Path(layer).is_dir()]
     if missing:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
@@ -95,25 +95,25 @@ def check(lab: Lab, node: PlacedNode) -> None:
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
     """Remove all disks but these (node and number), and what is left of nodes that have none."""
     unwanted = [
-        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
+        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in keep
     ]
     for disk in unwanted:
         remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
-        if not any(node == home.name for node, _ in wanted):
+        if not any(node == home.name for node, _ in keep):
             unmount(home)
             remove_tree(home)
 
 
-def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    paths = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) / "upper" for disk in wanted}
-    there = {disk: path for disk, path in paths.items() if path.is_dir()}
-    said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""
-    return {disk: int(line.split()[0]) for disk, line in zip(there, said.splitlines(), strict=True)}
+    paths = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) / "upper" for disk in disks}
+    existing = {disk: path for disk, path in paths.items() if path.is_dir()}
+    output = run("du", "--summarize", "--block-size=1K", *existing.values()) if existing else ""
+    return {disk: int(line.split()[0]) for disk, line in zip(existing, output.splitlines(), strict=True)}
 
 
 def unmount(directory: Path) -> None:
@@ -122,8 +122,8 @@ def unmount(directory: Path) -> None:
         # A node that has just ended may hold its files a moment longer.
         if not processes.wait_until(partial(_try_unmount, path), timeout_s=5, every_s=0.1):
             run("umount", "--lazy", path)
-    if left := mounted_under(directory):
-        raise LabError(f"{left[0]} stays mounted", f"see `fuser -vm {left[0]}`, end what uses it, then try again")
+    if busy := mounted_under(directory):
+        raise LabError(f"{busy[0]} stays mounted", f"see `fuser -vm {busy[0]}`, end what uses it, then try again")
 
 
 def mounted_under(directory: Path) -> list[Path]:

@@ -31,14 +31,14 @@ _PREFIX = "hpcforge-"
 
 def _hierarchies() -> list[Path]:
     """Mount points of name=systemd and of cgroup2, in /sys/fs/cgroup."""
-    found = []
+    mounts = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, options, *_ = line.split()
-        if not where.startswith("/sys/fs/cgroup"):
+        _, mount_point, kind, options, *_ = line.split()
+        if not mount_point.startswith("/sys/fs/cgroup"):
             continue
         if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
-            found.append(Path(where))
-    return found
+            mounts.append(Path(mount_point))
+    return mounts
 
 
 def make(machine: str) -> list[Path]:
@@ -120,10 +120,10 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 
 def remove(directory: Path, tags: Collection[str]) -> None:
     """Kill all machines of a lab and unmount their disks, found by what is on the host."""
-    found = _machines_of(directory) | machines_of(tags)
+    machines = _machines_of(directory) | machines_of(tags)
     # Killed, not powered off: nothing of these disks is kept.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(found)))
+        list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(machines)))
     disks.unmount(directory)
 
 
@@ -144,23 +144,23 @@ def running(lab: Lab, node: PlacedNode) -> bool:
 
 def started_s() -> dict[str, float]:
     """All machines of labs that run, and when each was started, in seconds since 1970."""
-    found = {}
+    times = {}
     for pid in processes.find(_spawns):
         machine = _option(processes.arguments(pid), "--machine")
         began_s = processes.started_s(pid)
         if machine and began_s is not None and processes.init_of(pid) is not None:
-            found[machine] = began_s
-    return found
+            times[machine] = began_s
+    return times
 
 
 def _machines_of(directory: Path) -> set[str]:
     """Machines whose root lies under a directory."""
-    found = set()
+    machines = set()
     for pid in processes.find(_spawns):
         argv = processes.arguments(pid)
         if Path(_option(argv, "--directory") or "/").is_relative_to(directory):
-            found.add(_option(argv, "--machine"))
-    return found - {""}
+            machines.add(_option(argv, "--machine"))
+    return machines - {""}
 
 
 def _spawns(argv: list[str]) -> bool:
@@ -268,10 +268,10 @@ def _lets_users_in(machine: str) -> bool:
     return init is not None and not Path(f"/proc/{init}/root/run/nologin").exists()
 
 
-def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+def _dead(lab: Lab, node: PlacedNode, problem: str) -> LabError:
     console = _console(lab, node)
-    said = console.read_text(errors="replace").splitlines()[-10:] if console.exists() else []
-    return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
+    lines = console.read_text(errors="replace").splitlines()[-10:] if console.exists() else []
+    return LabError("\n".join([f"node {node.name} {problem}", *lines]), f"its console is in {console}")
 
 
 def _console(lab: Lab, node: PlacedNode) -> Path:

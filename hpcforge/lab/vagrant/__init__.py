@@ -77,6 +77,6 @@ def written(lab: Lab, node: PlacedNode) -> Path:  # noqa: ARG001 - there is none
     raise LabError(f"node {node.name} is a machine of Vagrant's, which keeps no saves", "use `--on vm`")
 
 
-def disk_sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
+def disk_sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
     """None: there are no saves."""
     return {}

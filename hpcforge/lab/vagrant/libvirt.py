@@ -32,8 +32,8 @@ def ensure() -> None:
             _ours(name).touch()
             daemon([f"/usr/sbin/{name}"], RUN / f"{name}.log")
     if not processes.wait_until(_answers, _START_S, every_s=0.3):
-        said = (RUN / "libvirtd.log").read_text(errors="replace").splitlines()[-5:]
-        raise LabError("\n".join(["libvirt does not answer on this machine", *said]), "start libvirtd, then try again")
+        lines = (RUN / "libvirtd.log").read_text(errors="replace").splitlines()[-5:]
+        raise LabError("\n".join(["libvirt does not answer on this machine", *lines]), "start libvirtd, then try again")
 
 
 def release() -> None:

@@ -111,14 +111,14 @@ def domain_in(words: Sequence[str]) -> str:
     """
     if not words or Path(words[0]).name != qemu.PROGRAM or "-name" not in words[:-1]:
         return ""
-    said = words[words.index("-name") + 1]
-    return said.removeprefix("guest=").partition(",")[0] if said.startswith("guest=") else ""
+    guest = words[words.index("-name") + 1]
+    return guest.removeprefix("guest=").partition(",")[0] if guest.startswith("guest=") else ""
 
 
 def step_in(line: str) -> str | None:
     """Return the step that a line of Vagrant's output reports; None for a setting or the rest of a message."""
-    found = _STEP.fullmatch(line.rstrip())
-    return None if found is None else f"{found[1]}: Vagrant: {found[2]}"
+    match = _STEP.fullmatch(line.rstrip())
+    return None if match is None else f"{match[1]}: Vagrant: {match[2]}"
 
 
 _BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as a user of its own there, who may not look into labs
@@ -155,8 +155,8 @@ def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
     ran = running(lab, node)
     with _AT_WORK:
         if not running(lab, node):
-            wanted = {node.name, *lab.in_blueprint}
-            off = [node.name for node in lab.nodes if node.name in wanted and not running(lab, node)]
+            names = {node.name, *lab.in_blueprint}
+            off = [node.name for node in lab.nodes if node.name in names and not running(lab, node)]
             progress(f"vagrant up {' '.join(off)}")
             _vagrant(lab, "up", "--provider", "libvirt", *off, progress=progress)
             progress(f"vagrant up has ended; waiting until SSH answers, at most {_ANSWER_S} s for each machine")
@@ -180,16 +180,16 @@ def running(lab: Lab, node: PlacedNode) -> bool:
 
 def started_s() -> dict[str, float]:
     """All machines of libvirt's that run, as a lab would call them, and when each was started, in s since 1970."""
-    found = processes.find(lambda argv: bool(domain_in(argv)))
-    began = ((domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
+    pids = processes.find(lambda argv: bool(domain_in(argv)))
+    began = ((domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in pids)
     parts = ((name.partition("-"), at_s) for name, at_s in began if at_s is not None)
     return {machine_name(tag, node): at_s for (tag, _, node), at_s in parts if node}
 
 
 def memory_mib(lab: Lab) -> int | None:
     """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
-    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
-    return min(had) * 15 // 16 if had else None
+    sizes = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(sizes) * 15 // 16 if sizes else None
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
@@ -208,11 +208,11 @@ def check_disks(lab: Lab, node: PlacedNode) -> None:
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
     """Destroy all machines but those whose folder (node and number) is wanted."""
-    gone = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in
-    wanted]
-    for disk in gone:
+    removed = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in
+    keep]
+    for disk in removed:
         with _AT_WORK:
             _vagrant(lab, "destroy", "--force", disk.parents[1].name)
         remove_tree(disk)
@@ -223,10 +223,10 @@ def remove(directory: Path, tags: Collection[str]) -> None:
     if not libvirt.there() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
         return
     libvirt.ensure()
-    if said := _said(directory):
-        _call("destroy", "--force", env=_environment(directory, said), must=False)  # what it leaves is found below
-        for box in {machine["box"]["name"] for machine in said["machines"].values()}:
-            _call("box", "remove", "--force", "--all", box, env=_environment(directory, said), must=False)
+    if document := _said(directory):
+        _call("destroy", "--force", env=_environment(directory, document), must=False)  # what it leaves is found below
+        for box in {machine["box"]["name"] for machine in document["machines"].values()}:
+            _call("box", "remove", "--force", "--all", box, env=_environment(directory, document), must=False)
     if prefixes := [f"{tag}-" for tag in tags]:
         for name in libvirt.domains(prefixes):
             libvirt.remove_domain(name)
@@ -307,15 +307,15 @@ def _image(tag: str, layer: Path) -> Path:
 
 
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
-    had = _had_mib(lab, node)
-    if had is None:
+    size_mib = _had_mib(lab, node)
+    if size_mib is None:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
         ours = {_domain(lab, node) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(lambda argv: Path(argv[0]).name == qemu.PROGRAM)]
-        taken = [qemu.memory_in(words) for words in lines if domain_in(words) not in ours]
-        had = qemu.share_mib(total_mib(), [*taken, *filter(None, of_lab)], of_lab.count(None))
-        _memory_file(lab, node).write_text(f"{had}\n")
-    return had
+        used = [qemu.memory_in(words) for words in lines if domain_in(words) not in ours]
+        size_mib = qemu.share_mib(total_mib(), [*used, *filter(None, of_lab)], of_lab.count(None))
+        _memory_file(lab, node).write_text(f"{size_mib}\n")
+    return size_mib
 
 
 def _had_mib(lab: Lab, node: PlacedNode) -> int | None:
@@ -351,28 +351,28 @@ def _file(directory: Path) -> Path:
 
 def _state(lab: Lab) -> str:
     """Where Vagrant keeps what it knows of the machines: where it was first said to."""
-    if said := _said(lab.directory):
-        return str(said["state"])
+    if document := _said(lab.directory):
+        return str(document["state"])
     return os.environ.get("HPCFORGE_VAGRANT_STATE") or str(lab.directory / "vagrant")
 
 
 def _vagrant(lab: Lab, *words: str, progress: Progress = quiet) -> None:
     libvirt.ensure()
-    if said := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
-        _call(*words, env=_environment(lab.directory, said), progress=progress)
+    if document := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
+        _call(*words, env=_environment(lab.directory, document), progress=progress)
 
 
 def _said(directory: Path) -> dict[str, Any] | None:
     """Return a lab's document; None where it is missing or unreadable: the machines are then found by their names."""
     try:
-        said: dict[str, Any] = json.loads(_file(directory).read_text())
+        document: dict[str, Any] = json.loads(_file(directory).read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return said
+    return document
 
 
-def _environment(directory: Path, said: Mapping[str, Any]) -> dict[str, str]:
-    vagrant = {"VAGRANT_CWD": str(bundled.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
+def _environment(directory: Path, document: Mapping[str, Any]) -> dict[str, str]:
+    vagrant = {"VAGRANT_CWD": str(bundled.vagrant()), "VAGRANT_DOTFILE_PATH": document["state"]}
     return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER":
     "libvirt"}
 

@@ -79,32 +79,32 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 def check(lab: Lab, node: PlacedNode) -> None:
     """Raise `LabError` if a disk or base of a node is missing."""
     files = (_FILE, *(_DRIVE.format(number=number) for number in range(node.drives)))
-    kept = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
+    lower = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
     of_image = [
         Path(layer) / name
         for layer in node.layers
         for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD)
     ]
-    if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
+    if missing := [path for path in (*lower, *of_image) if not path.is_file()]:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
     """Remove all disks but these (node and number), and what is left of nodes that have none."""
     for disk in lab.directory.glob("nodes/*/disks/*"):
-        if (disk.parents[1].name, int(disk.name)) not in wanted:
+        if (disk.parents[1].name, int(disk.name)) not in keep:
             remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
-        if not any(node == home.name for node, _ in wanted):
+        if not any(node == home.name for node, _ in keep):
             remove_tree(home)
 
 
-def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    folders = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) for disk in wanted}
+    folders = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) for disk in disks}
     sizes = {disk: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for disk, folder in folders.items()}
     return {disk: sum(blocks) // 2 for disk, blocks in sizes.items() if blocks}
 

@@ -47,9 +47,9 @@ def gave_up(text: str) -> str:
 
 def console_has_begun(text: str) -> bool:
     """Return whether a program runs in a machine or the machine gave up: a complete line is not of its kernel."""
-    whole = text.rpartition("\n")[0]
-    said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
-    return bool(said or gave_up(text))
+    complete = text.rpartition("\n")[0]
+    lines = [line for line in complete.splitlines() if line.strip() and not _KERNELS.match(line)]
+    return bool(lines or gave_up(text))
 
 
 _POWER_OFF_S = 90
@@ -88,9 +88,9 @@ def remove(directory: Path, tags: Collection[str]) -> None:  # noqa: ARG001 - ma
     names = {qemu.name_in(processes.arguments(pid)) for pid in processes.find(_is_ours)}
     names |= {path.name.partition("-")[2] for path in _taps("*")}
     names |= {path.stem for path in RUN.glob(_monitor("*").name)}
-    found = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
+    machines = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        list(pool.map(lambda name: _stop(name, graceful=False), found))
+        list(pool.map(lambda name: _stop(name, graceful=False), machines))
 
 
 def running(lab: Lab, node: PlacedNode) -> bool:
@@ -106,8 +106,8 @@ def started_s() -> dict[str, float]:
 
 def memory_mib(lab: Lab) -> int | None:
     """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
-    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
-    return min(had) * 15 // 16 if had else None
+    sizes = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(sizes) * 15 // 16 if sizes else None
 
 
 def _power_on(lab: Lab, node: PlacedNode) -> None:
@@ -194,23 +194,23 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
 
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
     """Return the memory that a node was made with, chosen if it is new. `LabError` where this machine has less."""
-    had = _had_mib(lab, node)
-    if had is None:
+    size_mib = _had_mib(lab, node)
+    if size_mib is None:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
         ours = {lab.machine(node.name) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(_is_ours)]
-        taken = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
-        taken += [mib for mib in of_lab if mib is not None]
-        had = qemu.share_mib(total_mib(), taken, of_lab.count(None))
+        used = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
+        used += [mib for mib in of_lab if mib is not None]
+        size_mib = qemu.share_mib(total_mib(), used, of_lab.count(None))
         path = _memory_file(lab, node)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{had}\n")
-    if had > available_mib():
+        path.write_text(f"{size_mib}\n")
+    if size_mib > available_mib():
         raise LabError(
-            f"node {node.name} has {had} MiB of memory, and this machine has {available_mib()} MiB free",
+            f"node {node.name} has {size_mib} MiB of memory, and this machine has {available_mib()} MiB free",
             "end what takes it, or take another rehearsal down; then try again",
         )
-    return had
+    return size_mib
 
 
 def _ensure_room(lab: Lab, node: PlacedNode) -> None:
@@ -299,13 +299,13 @@ def _without_room(machine: str) -> bool:
 
 
 def _until_prompt(monitor: socket.socket) -> str:
-    said = b""
-    while b"(qemu) " not in said:
+    output = b""
+    while b"(qemu) " not in output:
         more = monitor.recv(4096)
         if not more:
             raise ConnectionResetError("QEMU has ended")
-        said += more
-    return said.decode(errors="replace")
+        output += more
+    return output.decode(errors="replace")
 
 
 def _kill(machine: str) -> None:
@@ -333,9 +333,9 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
                 f"node {node.name} is held: no room is left for what it writes in {lab.node_directory(node.name)}",
                 "make room there, then `hpcforge rehearse up` again: it continues",
             )
-        gone = not running(lab, node)
-        if said := "its QEMU has ended" if gone else gave_up(_text(_console(lab, node))):
-            dead = _dead(lab, node, f"did not boot: {said}")
+        has_ended = not running(lab, node)
+        if problem := "its QEMU has ended" if has_ended else gave_up(_text(_console(lab, node))):
+            dead = _dead(lab, node, f"did not boot: {problem}")
             stop(lab, node, graceful=False)
             raise dead
         if time.monotonic() > deadline:
@@ -345,21 +345,21 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
 
 def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
     """Whether one can log in, with the host key that this machine was given."""
-    known = lab.node_directory(node.name) / "known_hosts"
-    known.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
+    known_hosts = lab.node_directory(node.name) / "known_hosts"
+    known_hosts.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
     try:
-        run(*ssh_argv(lab, node.name, ["true"], known_hosts=known, patience_s=_LOGIN_S))
+        run(*ssh_argv(lab, node.name, ["true"], known_hosts=known_hosts, patience_s=_LOGIN_S))
     except HostError:
         return False
     return True
 
 
-def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+def _dead(lab: Lab, node: PlacedNode, problem: str) -> LabError:
     path = _console(lab, node)
     texts = (_text(path), _text(path.with_name("qemu.log")))
-    said = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
+    lines = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
     return LabError(
-        "\n".join([f"node {node.name} {what}", *said]),
+        "\n".join([f"node {node.name} {problem}", *lines]),
         f"its console is in {path}; `hpcforge rehearse up` tries again, `hpcforge rehearse down` removes all",
     )
 

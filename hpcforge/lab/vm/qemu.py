@@ -127,16 +127,16 @@ def name_in(words: Sequence[str]) -> str:
 
 def memory_in(words: Sequence[str]) -> int:
     """Return the memory in MiB that a command line gives a machine; 0 where it does not have hpcforge's form."""
-    said = _after("-m", words)
-    return int(said) if said.isdigit() else 0
+    value = _after("-m", words)
+    return int(value) if value.isdigit() else 0
 
 
-def share_mib(total_mib: int, taken: Sequence[int], machines: int) -> int:
+def share_mib(total_mib: int, used: Sequence[int], machines: int) -> int:
     """Return the share of a host's memory for each of `machines` new ones, beside others with the shares `taken`.
 
     Raise `LabError` where that is too little.
     """
-    free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in taken)
+    free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in used)
     share = min(MOST_MIB, (free // machines - OVERHEAD_MIB) // _STEP_MIB * _STEP_MIB)
     if share < LEAST_MIB:
         need = machines * (LEAST_MIB + OVERHEAD_MIB) + total_mib - free
