@@ -74,7 +74,7 @@ def held(path: Path, use: str, hint: str, *, shared: bool = False) -> Iterator[N
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise HeldError(f"{use} by {_named(_living(file)) or 'another process'}", hint) from None
+            raise HeldError(f"{use} by {_describe(_living(file)) or 'another process'}", hint) from None
         others = _living(file) if shared else []
         file.truncate(0)
         own = {"who": operator(), "pid": os.getpid(), "started": _started(os.getpid()), "since_s": time.time()}
@@ -112,7 +112,7 @@ def _living(file: IO[bytes]) -> list[dict[str, object]]:
     return living
 
 
-def _named(holders: Iterable[dict[str, object]]) -> str:
+def _describe(holders: Iterable[dict[str, object]]) -> str:
     names = []
     for holder in holders:
         since = datetime.fromtimestamp(float(str(holder["since_s"]))).astimezone()

@@ -27,7 +27,7 @@ NodeEvent = tuple[str, str, dict[str, Any]]  # node, kind and data of an event
 
 
 @dataclass
-class _Seen:
+class _NodeState:
     """What the events of a node amounted to."""
 
     task: Ansible
@@ -43,7 +43,7 @@ class PlayListener:
     """
 
     def __init__(self, tasks: Mapping[str, Ansible], *, mends: bool) -> None:
-        self._left = {node: _Seen(task) for node, task in tasks.items()}
+        self._running = {node: _NodeState(task) for node, task in tasks.items()}
         self._mends = mends
         self._stats: Mapping[str, Any] | None = None
         self._output = Tail()
@@ -57,7 +57,7 @@ class PlayListener:
         data = event["event_data"]
         if event.get("event") == "playbook_on_stats":
             self._stats = data
-        state = self._left.get(str(data.get("host")))
+        state = self._running.get(str(data.get("host")))
         if state is None:
             return
         node = state.task.node
@@ -70,26 +70,26 @@ class PlayListener:
 
     def over(self, rc: int) -> Iterator[NodeEvent]:
         """End the play with ansible-runner's exit status: yield the results of the nodes that have none yet."""
-        for state in tuple(self._left.values()):
+        for state in tuple(self._running.values()):
             yield from self._end(state, self._judged(state, rc))
 
     def lost(
         self, failure: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None
     ) -> Iterator[NodeEvent]:
         """There is no play, or none any more: the results of these nodes (None: all) that have none yet."""
-        for state in tuple(self._left.values()):
+        for state in tuple(self._running.values()):
             if nodes is None or state.task.node in nodes:
                 yield from self._end(state, failure(state.task))
 
-    def _end(self, state: _Seen, data: dict[str, Any]) -> Iterator[NodeEvent]:
+    def _end(self, state: _NodeState, data: dict[str, Any]) -> Iterator[NodeEvent]:
         """Report failures only at the end: a rescued failure does not fail the role."""
         task = state.task
-        del self._left[task.node]
+        del self._running[task.node]
         for name, message in () if data["ok"] else state.failures:
             yield task.node, "failed", {"role": task.source.name, "kind": "opaque", "name": name, "error": message}
         yield task.node, "result", data
 
-    def _judged(self, state: _Seen, rc: int | None) -> dict[str, Any]:
+    def _judged(self, state: _NodeState, rc: int | None) -> dict[str, Any]:
         """Return the result of a node that did not reach the play's last task."""
         label = f"{state.task.source.name} on {state.task.node}"
         if state.unreachable is not None:
@@ -103,12 +103,12 @@ class PlayListener:
             error = f"{label}: not finished within {state.task.timeout_s:g} s: stopped waiting; it may still run there"
         else:
             failed = [f"{name}: {last_line(message)}" for name, message in state.failures[-1:]]
-            last = failed[0] if failed else _said(self._output.text())
+            last = failed[0] if failed else _play_error(self._output.text())
             error = f"{label}: {last or f'exit status {rc}'}"
         return result(rc=rc, stdout=self._output.text(), error=error, changed=state.changed)
 
 
-def _said(output: str) -> str:
+def _play_error(output: str) -> str:
     """Return ansible-playbook's message about a play that did not begin: its last error, above the file's line."""
     errors = [line for line in output.splitlines() if "[ERROR]: " in line]
     return errors[-1].partition("[ERROR]: ")[2][:500] if errors else last_line(output)
@@ -122,7 +122,7 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event_data"), dict) else None
 
 
-def _translate(state: _Seen, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _translate(state: _NodeState, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """ansible-runner's events as ours. Only a task's name, whether it changed and its message leave here."""
     role = state.task.source.name
     name = str(data.get("task") or data.get("name") or "")

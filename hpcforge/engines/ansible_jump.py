@@ -37,10 +37,10 @@ def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
 
 def proxy_command(words: Sequence[str], via: Target) -> str:
     """Return the ProxyCommand that reaches a node through a machine, from a command line as in `ssh_words`."""
-    return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(where(via))}"
+    return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(destination(via))}"
 
 
-def where(via: Target) -> str:
+def destination(via: Target) -> str:
     """Return the destination of ssh."""
     return f"{via.user}@{via.address}"
 
@@ -107,7 +107,7 @@ class JumpConnection:
 
     def _start(self, log: Path) -> subprocess.Popen[bytes]:
         """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
-        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", where(self._via)]
+        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", destination(self._via)]
         started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
 
         def hold() -> None:

@@ -50,7 +50,7 @@ class Engines:
         self._work_dir = work_dir.absolute()
         self._artifacts = artifacts.absolute()
         self._events: queue.Queue[Event] = queue.Queue()
-        self._kept: deque[Event] = deque()  # seen by `run`, not yet by `next`
+        self._unread: deque[Event] = deque()  # seen by `run`, not yet by `next`
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
         self._ended = False  # the child has, and what it was given has failed
@@ -115,8 +115,8 @@ class Engines:
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """Return the next event of any task; None when none came in time (None waits for ever)."""
-        if self._kept:
-            return self._kept.popleft()
+        if self._unread:
+            return self._unread.popleft()
         with contextlib.suppress(queue.Empty):
             return self._events.get(timeout=timeout_s)
         return None
@@ -128,7 +128,7 @@ class Engines:
             event = self._events.get()
             if event.task == task.id and event.kind == "result":
                 return event
-            self._kept.append(event)
+            self._unread.append(event)
 
     def close(self) -> None:
         """End everything here within 2 s. What already runs on nodes ends there when its own time is up."""

@@ -67,7 +67,7 @@ def connect(target: Target, stream: Callable[[Target], Stream], nodes: Iterable[
     Raises:
         UnreachableError: with the reason.
     """
-    keys = _known(target)
+    keys = _recorded_keys(target)
     return _retried(target, lambda: _login(target, keys, stream), nodes)
 
 
@@ -121,7 +121,7 @@ def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
     return transport
 
 
-def _known(target: Target) -> list[tuple[str, paramiko.PKey]]:
+def _recorded_keys(target: Target) -> list[tuple[str, paramiko.PKey]]:
     keys = host_keys(target)
     try:
         return [(kind, paramiko.PKey.from_type_string(kind, base64.b64decode(text))) for kind, text in keys]

@@ -60,12 +60,12 @@ def remove_tree(directory: Path) -> None:
         by_depth[folder.count(os.sep)].append(folder)
         links = (name for name in folders if Path(folder, name).is_symlink())
         files += [f"{folder}/{name}" for name in (*names, *links)]
-    _each(os.unlink, files)
+    _in_parallel(os.unlink, files)
     for depth in sorted(by_depth, reverse=True):
-        _each(os.rmdir, by_depth[depth])
+        _in_parallel(os.rmdir, by_depth[depth])
 
 
-def _each(remove: Callable[[str], None], paths: list[str]) -> None:
+def _in_parallel(remove: Callable[[str], None], paths: list[str]) -> None:
     def share(first: int) -> None:
         for path in paths[first::_AT_ONCE]:
             remove(path)

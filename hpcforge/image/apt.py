@@ -40,7 +40,7 @@ class Apt:
         (self.home / "status").write_text("")  # nothing is installed
         (self.home / "sources.list").write_text("".join(f"{line}\n" for line in sources))
         self.unpin()
-        argv = ["apt-get", *self._said(), "-qq", "-oAPT::Update::Error-Mode=any", "update"]
+        argv = ["apt-get", *self._options(), "-qq", "-oAPT::Update::Error-Mode=any", "update"]
         watched(argv, self.home, lambda: None, with_us=True)
 
     @property
@@ -54,7 +54,7 @@ class Apt:
 
     def offered(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
         """Those of the packages that the lists have, each with its versions."""
-        lines = run("apt-cache", *self._said(), "madison", "--", *names).splitlines() if names else []
+        lines = run("apt-cache", *self._options(), "madison", "--", *names).splitlines() if names else []
         words = ([word.strip() for word in line.split("|")] for line in lines)
         return frozenset((columns[0], columns[1]) for columns in words if len(columns) > 1)
 
@@ -68,9 +68,9 @@ class Apt:
 
     def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
         """Return the packages that an installation of these on an empty system would bring, in order of names."""
-        output = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
+        output = run("apt-get", *self._options(), "-s", "-q", "install", "--", *names)
         chosen = sorted(_INSTALLED.findall(output))
-        text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
+        text = run("apt-cache", *self._options(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
         stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in text.split("\n\n")]
         by_file = {(stanza["Package"], stanza["Version"]): stanza for stanza in stanzas if "Package" in stanza}
         return tuple(
@@ -85,10 +85,10 @@ class Apt:
             if path.name not in files:
                 path.unlink()
         exact = [f"{package.name}={package.version}" for package in packages]
-        argv = ["apt-get", *self._said(), "-q", "--yes", "--download-only", "install", "--", *exact]
+        argv = ["apt-get", *self._options(), "-q", "--yes", "--download-only", "install", "--", *exact]
         watched(argv, self.home, lambda: tick(sum((self.archives / name).exists() for name in files)))
 
-    def _said(self) -> tuple[str, ...]:
+    def _options(self) -> tuple[str, ...]:
         own = {
             "Dir::Etc::SourceList": self.home / "sources.list",
             "Dir::Etc::SourceParts": "/dev/null",

@@ -127,7 +127,7 @@ def build(
         lock = _locked(request, apt, tell, locked)
         for left_package in lock.left:
             tell.say(f"left to the first apply: {left_package.package} ({left_package.why})")
-        if existing := _there(lock, made_for, users, tell.say):
+        if existing := _existing_image(lock, made_for, users, tell.say):
             return Built(existing, was_there=True)
         ensure_room(store.folder(), lock)
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
@@ -207,7 +207,7 @@ def _asked(lock: Lock) -> list[str]:
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 
-def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
+def _existing_image(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
     """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
     image = store.of_lock(lock)
     if image is None:

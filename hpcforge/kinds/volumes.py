@@ -34,13 +34,13 @@ class Volume(Resource):
             )
         if "drives" not in actual:  # nobody has looked
             many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"
-            return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._what}"
+            return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._format}"
         if not actual["drives"]:
             return f"~ volume {self.name}  put together again from its own drives; nothing is formatted"
-        return f"+ volume {self.name}  FORMATS {', '.join(actual['drives'])}, where nothing was found: {self._what}"
+        return f"+ volume {self.name}  FORMATS {', '.join(actual['drives'])}, where nothing was found: {self._format}"
 
     @property
-    def _what(self) -> str:
+    def _format(self) -> str:
         return "XFS" if self.drives == 1 else f"XFS on RAID {self.raid}"
 
     @classmethod

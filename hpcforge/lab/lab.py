@@ -224,7 +224,7 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
         else:
             lab = _existing(name)
             stopped = [lab.node(node) for node in dict.fromkeys(nodes)]
-            _each(stopped, lambda node: _stop(lab, node, disks_too), progress)
+            _for_all(stopped, lambda node: _stop(lab, node, disks_too), progress)
             if disks_too:
                 lab = state.without_disks(lab, nodes)
             lab = state.ended(lab, nodes)
@@ -254,7 +254,7 @@ def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) ->
     running.update(lab.under_way.start if lab.under_way else ())  # what an earlier one that was cut off has stopped
     lab = replace(lab, under_way=UnderWay("saving", save_name, tuple(running)))
     state.save(lab)
-    _each([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
+    _for_all([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
     for node in lab.nodes:
         kind.stop(lab, node, graceful=True)  # one that lost its power may still be mounted
         kind.written(lab, node)
@@ -301,7 +301,7 @@ def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = 
             with tally.part(node.name):
                 return _start(lab, node, progress)
 
-        _each(nodes, start, progress)
+        _for_all(nodes, start, progress)
     write_access_files(lab)
 
 
@@ -399,7 +399,7 @@ def _at_once(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], object]) 
         list(pool.map(work, nodes))
 
 
-def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
+def _for_all(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
     """Do the same with several nodes at once; all of them are tried before the first error is raised."""
     errors = []
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:

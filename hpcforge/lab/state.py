@@ -198,7 +198,7 @@ def read(name: str) -> Lab | None:
         return None
     except (ValueError, TypeError, KeyError) as error:
         raise LabError(
-            f"{path} cannot be read: {_why(error)}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
+            f"{path} cannot be read: {_reason(error)}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
         ) from None
 
 
@@ -232,7 +232,7 @@ def _check_kind(path: Path, data: dict[str, Any]) -> None:
         )
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the error as one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]

@@ -105,7 +105,7 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
         mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
     rights = {"mode": f"{mode:04o}", "owner": before["owner"], "group": before["group"]}
     attributes = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
-    return files.put_file(resource("files", attributes), _kept(path, before["kept"], folder)) and "restored"
+    return files.put_file(resource("files", attributes), _read_backup(path, before["kept"], folder)) and "restored"
 
 
 def tidy(remaining: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
@@ -119,7 +119,7 @@ def tidy(remaining: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER)
                 path.unlink()
 
 
-def _kept(path: str, digest: str, folder: Path) -> bytes:
+def _read_backup(path: str, digest: str, folder: Path) -> bytes:
     try:
         return (folder / digest).read_bytes()
     except OSError as error:

@@ -147,7 +147,7 @@ def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> 
         if kind.name == "files":
             _arm(work, items, report)
         for role in work:
-            changed += ((kind, name) for name in _put_each(role, kind, items[role["role"]], report))
+            changed += ((kind, name) for name in _put_items(role, kind, items[role["role"]], report))
     return changed
 
 
@@ -155,7 +155,9 @@ def _is_early(resource: Resource) -> bool:
     return bool(getattr(resource, "early", False))
 
 
-def _put_each(role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], report: EventReporter) -> Iterator[str]:
+def _put_items(
+    role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], report: EventReporter
+) -> Iterator[str]:
     for item in items:
         if not report.goes_on(role):
             return
@@ -289,4 +291,4 @@ def _still_running(work: Sequence[WorkRequest], report: EventReporter) -> None:
     owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
     for name, unit in units.query(list(owner)).items():
         if not unit.runs:
-            report.failed(owner[name], "unit", name, "it ran and then stopped: " + units.why(name))
+            report.failed(owner[name], "unit", name, "it ran and then stopped: " + units.failure(name))

@@ -121,7 +121,7 @@ def told() -> list[answer_types.Armed]:
     ]
 
 
-def kept(states: Sequence[Json]) -> Iterator[str]:
+def backup_digests(states: Sequence[Json]) -> Iterator[str]:
     """Digests of contents that these guards may have to put back."""
     for state in states:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)

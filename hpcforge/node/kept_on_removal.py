@@ -31,7 +31,7 @@ def expected(role: str, entry: Json, removals: Mapping[str, Sequence[str]], enti
     """
     words = {leftover["path"]: leftover["why"] for leftover in entry["leaves"]}
     keeps = entire and entry["on_remove"] == "keep"
-    items = list(_kept(role, entry, removals, words) if keeps else _by_kind(entry, removals))
+    items = list(_kept_items(role, entry, removals, words) if keeps else _by_kind(entry, removals))
     if entire:
         packages = list(removals.get("packages", ())) if entry["on_remove"] != "purge" else []
         manager = package_manager.of_node()
@@ -40,10 +40,10 @@ def expected(role: str, entry: Json, removals: Mapping[str, Sequence[str]], enti
         others = [path for path in words if not keeps or path not in _names(removals)]
         items += [("path", path, words[path]) for path in others if os.path.lexists(path)]
         items += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
-    return _told(items)
+    return _grouped(items)
 
 
-def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
+def existing(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
     """Return the items of these that exist; and of `files` and `directories` to be removed, those that still exist."""
     items = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
     packages = [name for kind, name, _ in items if kind == "package"]
@@ -60,14 +60,14 @@ def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str
     names = {name for _, name, _ in remaining}
     remaining += [("file", path, ALONE) for path in files if path not in names and os.path.lexists(path)]
     remaining += [("directory", path, NOT_EMPTY) for path in directories if path not in names and os.path.lexists(path)]
-    return _told(remaining)
+    return _grouped(remaining)
 
 
 def _names(removals: Mapping[str, Sequence[str]]) -> set[str]:
     return {name for kind in _KEPT for name in removals.get(kind, ())}
 
 
-def _kept(
+def _kept_items(
     role: str, entry: Json, removals: Mapping[str, Sequence[str]], words: Mapping[str, str]
 ) -> Iterator[KeptItem]:
     for kind, noun in _KEPT.items():
@@ -92,7 +92,7 @@ def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, Ke
             yield kind, module
 
 
-def _told(items: Iterable[KeptItem]) -> list[Json]:
+def _grouped(items: Iterable[KeptItem]) -> list[Json]:
     """Those of one kind that stay for one reason together, each once."""
     names: dict[tuple[str, str], dict[str, None]] = {}
     for kind, name, reason in items:

@@ -44,7 +44,7 @@ def _take(
     """Hold the lease from now on; else who does."""
     old = _load(folder, report)
     mine = old is not None and old["run_id"] == request["run_id"]
-    holder = None if old is None or mine else _told(old)
+    holder = None if old is None or mine else _holder(old)
     if holder and holder["silent_s"] < request["stale_s"] and holder["run_id"] != request.get("over"):
         return holder, None
     if holder:
@@ -59,9 +59,9 @@ def _drop(
     """Give it back, if it is the asker's; else who holds it."""
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
-        return None if old is None else _told(old), None
+        return None if old is None else _holder(old), None
     if request.get("cut_off"):
-        _tell_end(folder, {**_told(old), "number": request.get("number") or old["number"]})
+        _tell_end(folder, {**_holder(old), "number": request.get("number") or old["number"]})
     os.unlink(_FILE, dir_fd=folder)
     os.fsync(folder)
     return None, None
@@ -85,7 +85,7 @@ def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> ans
         old = _load(fd, report)
     finally:
         os.close(fd)
-    holder = None if old is None else _told(old)
+    holder = None if old is None else _holder(old)
     return holder if holder and holder["silent_s"] < request["stale_s"] else None
 
 
@@ -99,7 +99,7 @@ def _load(folder: int, report: EventReporter) -> Json | None:
         data = file.read(_MOST_BYTES)
     with contextlib.suppress(ValueError, KeyError, TypeError):
         document: Json = json.loads(data)
-        _told(document)
+        _holder(document)
         return document
     report.warning(f"{head_records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
     return None
@@ -123,7 +123,7 @@ def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
     files.replace(folder, _FILE, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
 
 
-def _told(document: Json) -> answer_types.HolderAnswer:
+def _holder(document: Json) -> answer_types.HolderAnswer:
     """Return a lease as shown to others. Raises KeyError, TypeError or ValueError for an invalid one."""
     return {
         "run_id": str(document["run_id"]),

@@ -25,12 +25,12 @@ _TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether
 def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
     deadline = time.monotonic() + wait_s
-    fd = _taken(folder)
+    fd = _locked_file(folder)
     while fd is None:
         if time.monotonic() >= deadline:
             raise BusyError(f"another hpcforge run is at work on this node: {describe(_read(folder / NAME))}")
         time.sleep(0.1)
-        fd = _taken(folder)
+        fd = _locked_file(folder)
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(_self(request, purpose)).encode(), 0)
@@ -64,7 +64,7 @@ def describe(task: Json) -> str:
     return f"{task['purpose']} since {since}, started by {task['who']}{run}, process {task['pid']}"
 
 
-def _taken(folder: Path) -> int | None:
+def _locked_file(folder: Path) -> int | None:
     """Return the locked lock file; None while another process has it."""
     directory = paths.open_private(folder)
     try:

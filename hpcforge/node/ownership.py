@@ -72,7 +72,9 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
 def written(receipt: Receipt, work: Sequence[WorkRequest]) -> Receipt:
     """Return the receipt once these roles' resources are as desired: their earlier states are forgotten."""
     desired = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in of_kind(role, kind)}
-    return _with_each(receipt, lambda kind, name, record: _without_was(record) if (kind, name) in desired else record)
+    return _with_records(
+        receipt, lambda kind, name, record: _without_was(record) if (kind, name) in desired else record
+    )
 
 
 def restore(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
@@ -83,7 +85,7 @@ def restore(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
             return record
         return {**_without_was(record), "digest": (states[name] or {}).get("kept")}
 
-    return _with_each(receipt, back)
+    return _with_records(receipt, back)
 
 
 def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
@@ -96,7 +98,7 @@ def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
     return receipt._replace(roles=roles)
 
 
-def known(receipt: Receipt, kind: str, name: str) -> Known | None:
+def record_of(receipt: Receipt, kind: str, name: str) -> Known | None:
     """Return the receipt's entry of a resource, of any role."""
     return _first(entry[kind].get(name) for entry in receipt.roles.values())
 
@@ -121,7 +123,7 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, digest: str 
 
 def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
     """Whether hpcforge ever wrote a secret there, so that the old content is never shown."""
-    record = known(receipt, kind, name)
+    record = record_of(receipt, kind, name)
     return isinstance(record, dict) and bool(record.get("secret"))
 
 
@@ -199,7 +201,7 @@ def digest_of(resource: Resource) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> Receipt:
+def _with_records(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> Receipt:
     roles = {
         role: {
             **entry,

@@ -1,6 +1,6 @@
 """Removal of hpcforge's resources, see `hpcforge.node`: nothing outside of the receipt is touched.
 
-It can be cut off anywhere: the receipt forgets only at the end, and what is done already is found done.
+It can be cut off anywhere: the receipt forgets only at the end, and what is done already is existing done.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         made = _directories([role for role in succeeded if not _is_kept(role)], remembered, remaining, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
             stays = [*_remains(succeeded, remembered, remaining, made), *(_OURS if leave else ())]
-            report.emit({"event": "remains", "stays": kept_on_removal.found(stays, [], [])})
+            report.emit({"event": "remains", "stays": kept_on_removal.existing(stays, [], [])})
         if report.count:
             disk_sync.system()  # what is forgotten is gone for good
         receipt.save(remaining)
         remaining = _end_guarded(work, remaining, report)
-        backups.tidy(remaining, guard.kept(guard.armed()))
+        backups.tidy(remaining, guard.backup_digests(guard.armed()))
         if leave and not report.failures:
             _go(report)
 
@@ -83,7 +83,7 @@ def _is_kept(role: LessRequest) -> bool:
 
 def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
     def act_on(kind: str, key: str, act: Act) -> set[str]:
-        return _each(work, kind, key, act, remembered, report)
+        return _act(work, kind, key, act, remembered, report)
 
     def put_back(kind: ResourceKind) -> set[str]:
         return act_on(
@@ -134,7 +134,7 @@ def _end_guarded(work: Sequence[LessRequest], remaining: Receipt, report: EventR
     return remaining
 
 
-def _each(
+def _act(
     work: Sequence[LessRequest], kind: str, key: str, act: Act, remembered: Receipt, report: EventReporter
 ) -> set[str]:
     """Act on one kind of resource of every role, the last first; roles of which something changed."""
@@ -249,7 +249,7 @@ def _remains(
         stays += kept_on_removal.expected(role["role"], entry, removals, not role.get("wanted"), coded)
         if not _is_kept(role):
             files += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
-    return kept_on_removal.found(stays, files, directories)
+    return kept_on_removal.existing(stays, files, directories)
 
 
 def _directories(

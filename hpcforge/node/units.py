@@ -130,7 +130,7 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
             commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again
         outcome = _systemctl(verb, "--", name)
         if outcome.rc != 0:
-            raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{why(name)}")
+            raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{failure(name)}")
         did.append("restarted" if unit.runs else "started")
     _wait(name)
     return ", ".join(did) or None
@@ -145,7 +145,7 @@ def _refresh(name: str, command: Sequence[str]) -> None:
     try:
         commands.succeed(command, _REFRESH_S)
     except NodeError as error:
-        reason = _journal(name, f"--since=@{since_s:.3f}") if query([name])[name].runs else why(name)
+        reason = _journal(name, f"--since=@{since_s:.3f}") if query([name])[name].runs else failure(name)
         raise NodeError(f"{error}\n{reason}".rstrip()) from error
 
 
@@ -164,7 +164,7 @@ def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
     return ", ".join(did) or None
 
 
-def why(name: str) -> str:
+def failure(name: str) -> str:
     """Why a unit does not run, as far as systemd and its journal tell."""
     unit = query([name])[name]
     facts = [f"{name} is {unit.active} ({unit.sub})" + ("" if unit.result == "success" else f", result {unit.result}")]
@@ -188,6 +188,6 @@ def _wait(name: str) -> None:
         if unit.runs:
             return
         if unit.active in ("inactive", "failed") or time.monotonic() > deadline:
-            raise NodeError(why(name))
+            raise NodeError(failure(name))
         time.sleep(pause)
         pause = min(pause * 2, 1.0)

@@ -33,15 +33,15 @@ class _OutputLimit:
     """The bytes that one command may still print on both of its streams. Beyond them its channel is closed."""
 
     def __init__(self) -> None:
-        self.left = MAX_OUTPUT_BYTES
+        self.remaining_bytes = MAX_OUTPUT_BYTES
         self.exceeded = False
 
     def lines(self, stream: paramiko.ChannelFile, first: bytes = b"") -> Iterator[str]:
         """Yield the lines of a stream of bytes as text, those after `first`; none is longer than a node's longest."""
         began = not first
         while line := stream.readline(MAX_LINE_BYTES):
-            self.left -= len(line)
-            if self.left < 0 or len(line) >= MAX_LINE_BYTES:
+            self.remaining_bytes -= len(line)
+            if self.remaining_bytes < 0 or len(line) >= MAX_LINE_BYTES:
                 self.exceeded = True
                 stream.channel.close()
                 return
@@ -198,7 +198,7 @@ class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]
         self.changed = 0
         self._role = role
         self._emit = emit
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._failed: list[tuple[str, str]] = []  # name and what it said
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:
@@ -210,9 +210,9 @@ class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]
         """Tell of what is complete and has not been told."""
         for op_hash, operation in state.ops[host].items():
             meta = operation.operation_meta
-            if op_hash in self._told or not meta.is_complete():
+            if op_hash in self._reported or not meta.is_complete():
                 continue
-            self._told.add(op_hash)
+            self._reported.add(op_hash)
             if meta.did_change():
                 self.changed += 1
                 event = {"role": self._role, "kind": "opaque", "name": _name(state, op_hash), "detail": ""}

@@ -47,7 +47,7 @@ def release() -> None:
             _ours(name).unlink()
 
 
-def there() -> bool:
+def is_installed() -> bool:
     """Whether this machine has libvirt at all."""
     return shutil.which("virsh", path=PATH) is not None
 

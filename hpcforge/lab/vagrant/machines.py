@@ -220,10 +220,10 @@ def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
 
 def remove(directory: Path, tags: Collection[str]) -> None:
     """Remove all machines of a lab with their disks and box, by Vagrant and then by what libvirt still has."""
-    if not libvirt.there() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
+    if not libvirt.is_installed() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
         return
     libvirt.ensure()
-    if document := _said(directory):
+    if document := _document(directory):
         _call("destroy", "--force", env=_environment(directory, document), must=False)  # what it leaves is found below
         for box in {machine["box"]["name"] for machine in document["machines"].values()}:
             _call("box", "remove", "--force", "--all", box, env=_environment(directory, document), must=False)
@@ -351,18 +351,18 @@ def _file(directory: Path) -> Path:
 
 def _state(lab: Lab) -> str:
     """Where Vagrant keeps what it knows of the machines: where it was first said to."""
-    if document := _said(lab.directory):
+    if document := _document(lab.directory):
         return str(document["state"])
     return os.environ.get("HPCFORGE_VAGRANT_STATE") or str(lab.directory / "vagrant")
 
 
 def _vagrant(lab: Lab, *words: str, progress: Progress = quiet) -> None:
     libvirt.ensure()
-    if document := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
+    if document := _document(lab.directory):  # else nothing was laid out, and Vagrant has none of it
         _call(*words, env=_environment(lab.directory, document), progress=progress)
 
 
-def _said(directory: Path) -> dict[str, Any] | None:
+def _document(directory: Path) -> dict[str, Any] | None:
     """Return a lab's document; None where it is missing or unreadable: the machines are then found by their names."""
     try:
         document: dict[str, Any] = json.loads(_file(directory).read_text())

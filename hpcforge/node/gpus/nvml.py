@@ -32,13 +32,13 @@ LIBRARY = "libnvidia-ml.so.1"
 LIMIT_S = 30.0  # for all GPUs of a node: without persistence mode the driver sets each one up first, a second or two
 
 _ANSWER_LIMIT = 1 << 20  # bytes
-_SAID_LIMIT = 280  # characters of what is said of an error
+_MESSAGE_LIMIT = 280  # characters of what is said of an error
 _MOST_GPUS = 64
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 _REAP_S = 1.0  # a killed process that is still there then hangs in the driver, and is left
 _INVALID_ARGUMENT, _NO_FUNCTION, _GPU_IS_LOST, _RESET_REQUIRED, _OTHER_VERSION = 2, 13, 15, 16, 25
 _SILENT = (3, _NO_FUNCTION)  # not supported by this GPU; no such function in this library
-_SAID = {
+_MEANINGS = {
     _INVALID_ARGUMENT: "invalid argument",
     4: "no permission",
     9: "no driver is loaded: load its module (modprobe nvidia), or restart the node",
@@ -136,7 +136,7 @@ class _NvmlError(Exception):
     """A call did not do what it was asked; `code` is NVML's, 0 where the answer itself is none."""
 
     def __init__(self, code: int, reason: str = "") -> None:
-        meaning = _SAID.get(code)
+        meaning = _MEANINGS.get(code)
         super().__init__(reason or (f"{meaning} (NVML error {code})" if meaning else f"NVML error {code}"))
         self.code = code
 
@@ -160,7 +160,7 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
 
 def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
     """Return the driver's answers at their end, or when the time is up. `on_bus`: NVIDIA's GPUs on the PCI bus."""
-    lines, late = _heard(reading)
+    lines, late = _received(reading)
     ended = _reap(reading.pid, kill=late)
     os.close(reading.answers)
     report: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
@@ -194,7 +194,7 @@ def _alone(tell: int) -> None:
     os.closerange(tell + 1, 1 << 16)
 
 
-def _heard(reading: Reading) -> tuple[list[Any], bool]:
+def _received(reading: Reading) -> tuple[list[Any], bool]:
     """Return the lines that came, and whether the time was up before the end."""
     data, late = bytearray(), False
     while len(data) <= _ANSWER_LIMIT:
@@ -235,7 +235,7 @@ def _tell_all(library: str, tell: int) -> None:
         nvml = _Library(library)
         driver, count = nvml.start()
     except (_NvmlError, OSError) as error:
-        say({"error": _said(error), "done": True})
+        say({"error": _describe(error), "done": True})
         return
     say({"driver": driver})
     for index in range(count):
@@ -280,7 +280,7 @@ class _Library:
         try:
             self.call("nvmlDeviceGetHandleByIndex_v2", _UINT(index), ctypes.byref(handle))
         except _NvmlError as error:
-            return {**facts, "error": _said(error)}
+            return {**facts, "error": _describe(error)}
         for fact, ask in self._asks(handle):
             if facts[fact] is not None:
                 continue
@@ -288,9 +288,9 @@ class _Library:
                 facts[fact] = ask()
             except _NvmlError as error:
                 if error.code in (_GPU_IS_LOST, _RESET_REQUIRED):
-                    return {**facts, "error": _said(error)}
+                    return {**facts, "error": _describe(error)}
                 if error.code not in _SILENT:
-                    facts["troubles"][fact] = _said(error)
+                    facts["troubles"][fact] = _describe(error)
         return facts
 
     def _asks(self, handle: ctypes.c_void_p) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -419,6 +419,6 @@ def _at_most(value: int, most: int) -> int:
     return value
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """As one line of which every character can be printed, as the operator host asks of it."""
-    return "".join(letter if letter.isprintable() else " " for letter in readable(str(error), _SAID_LIMIT))
+    return "".join(letter if letter.isprintable() else " " for letter in readable(str(error), _MESSAGE_LIMIT))

@@ -114,7 +114,7 @@ def put(mount: Mount) -> str | None:
 def _mount(unit: str, verb: str) -> None:
     outcome = commands.run(["systemctl", verb, "--", unit], _JOB_S)
     if outcome.rc != 0:
-        raise NodeError(f"`systemctl {verb} {unit}`: {readable(outcome.stderr, 500)}\n{units.why(unit)}")
+        raise NodeError(f"`systemctl {verb} {unit}`: {readable(outcome.stderr, 500)}\n{units.failure(unit)}")
 
 
 def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG001

@@ -70,7 +70,7 @@ def of_resource(
 ) -> answer_types.ObstacleAnswer | None:
     """Return why a resource cannot be put; None where it can."""
     name = getattr(item, kind.key)
-    reason = handler(kind.name).obstacle(item, ownership.known(receipt, kind.name, name))
+    reason = handler(kind.name).obstacle(item, ownership.record_of(receipt, kind.name, name))
     return answer(Conflict(role["role"], kind.singular, name, reason)) if reason else None
 
 

@@ -71,7 +71,7 @@ def search(inspection: Inspection, proc: Path = Path("/proc")) -> Iterator[Confl
     for (role, owner), listeners in ports.items():
         numbers = dict.fromkeys(str(listener.port) for listener in listeners)
         places = ", ".join(dict.fromkeys(map(str, listeners)))
-        holder, remedy = _named(owner, listeners[0])
+        holder, remedy = _describe(owner, listeners[0])
         yield Conflict(role, "port", " and ".join(numbers), f"{holder} listens on {places}", remedy)
 
 
@@ -157,7 +157,7 @@ def _owner(proc: Path, pid: str) -> _Owner:
     )
 
 
-def _named(owner: _Owner | None, listener: _Listener) -> tuple[str, tuple[str, ...]]:
+def _describe(owner: _Owner | None, listener: _Listener) -> tuple[str, tuple[str, ...]]:
     """Return the words for a program that listens, and the commands that end it for good."""
     if owner is None:
         return "the kernel or a program that it does not show", ()

@@ -41,7 +41,7 @@ def half_unpacked() -> list[str]:
     return sorted(pair[0] for pair in query("${binary:Package}\\t${db:Status-Eflag}\\n") if pair[-1] == "reinstreq")
 
 
-def known(names: Sequence[str]) -> list[str]:
+def recorded(names: Sequence[str]) -> list[str]:
     """Those of which dpkg has something, be it only configuration."""
     pairs = query("${Package}\\t${db:Status-Status}\\n", *names)
     return [pair[0] for pair in pairs if pair[-1] != "not-installed"]

@@ -187,7 +187,7 @@ def damaged(folder: Path = LISTS) -> Iterator[Path]:
     """
     for path in sorted(folder.glob("*Release")):
         text = path.read_text("utf-8", "replace")
-        if not _whole(path.name, text):
+        if not _is_complete(path.name, text):
             yield path
             continue
         prefix = path.name.removesuffix("Release").removesuffix("In")
@@ -197,7 +197,7 @@ def damaged(folder: Path = LISTS) -> Iterator[Path]:
                 yield file
 
 
-def _whole(name: str, text: str) -> bool:
+def _is_complete(name: str, text: str) -> bool:
     if not name.endswith("_InRelease"):
         return bool(text.strip())
     return text.startswith(_SIGNED[0]) and text.rstrip().endswith(_SIGNED[1])

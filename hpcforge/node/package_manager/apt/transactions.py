@@ -202,12 +202,12 @@ def install(
         error = _finish_interrupted(report)
         if error:
             return TransactionResult(frozenset(), error)
-        return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
+        return _install(list(names), fresh_lists or not _has_lists(), frozenset(removes), report)
 
 
 def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
     """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
-    present = dpkg.known(names)
+    present = dpkg.recorded(names)
     if not present:
         return frozenset()
     error = _finish_interrupted(report)
@@ -307,5 +307,5 @@ def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
     return None if end.rc == 0 else _CONFIGURE + essence(end.output)
 
 
-def _lists_there() -> bool:
+def _has_lists() -> bool:
     return any(apt_files.LISTS.glob("*_Packages*"))
