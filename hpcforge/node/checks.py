@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import CheckRequest
 
 Result = TypeVar("Result")
-_ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
+_ONCE_S = 30.0  # limit of one try without waiting: all checks of a node run at once
 _LATE = "no answer within"
 _KEYWORD = re.compile(r"(?:\(\?i\))?\^(\w+) ")
 _SSHD = ("/usr/sbin/sshd", "-T")
@@ -23,12 +23,12 @@ _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
 def attempt(check: CheckRequest, timeout_s: float) -> str | None:
-    """Run a check once: None when it passes, else why not."""
+    """Run a check once; return None if it passes, else the reason."""
     return _attempts([check], timeout_s)[0]
 
 
 def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | None]:
-    """Run the one command of several checks once: for each None when it passes, else why not."""
+    """Run the common command of several checks once; return for each None if it passes, else the reason."""
     try:
         outcome = commands.run(several[0]["command"], timeout_s, merge=True)
     except NodeError as error:
@@ -56,7 +56,7 @@ def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: floa
 
 
 def _setting(check: CheckRequest, output: str) -> str:
-    """Return the lines of an output that have the keyword of the expected line; of sshd with their source."""
+    """Return the lines of an output with the keyword of the expected line; for sshd with their source."""
     keyword = _KEYWORD.match(check["stdout"] or "")
     if keyword is None:
         return ""
@@ -69,10 +69,10 @@ def _setting(check: CheckRequest, output: str) -> str:
 
 
 def once(several: Sequence[CheckRequest]) -> list[str | None]:
-    """Run the one command of several checks without waiting for them to pass: for each None when it does, else why not.
+    """Run the common command of several checks, without waiting; return for each None if it passes, else the reason.
 
-    Those that may need their time get a second try: one lost packet is no reason to restart a service. One that has
-    had all of its time does not.
+    Checks with a waiting time get a second try: one lost packet is no reason to restart a service. A check that took
+    its whole time gets none.
     """
     details = _attempts(several, _ONCE_S)
     tries = [place for place, detail in enumerate(details) if detail is not None and not detail.startswith(_LATE)]
@@ -84,7 +84,7 @@ def once(several: Sequence[CheckRequest]) -> list[str | None]:
 
 
 def output(argv: Sequence[str]) -> str | None:
-    """Return a command's output; None when it cannot be run, fails or takes long. NodeError for too much output."""
+    """Return a command's output; None if it cannot be run, fails or takes too long. NodeError for too much output."""
     try:
         outcome = commands.run(argv, _ONCE_S)
     except NodeError:
@@ -93,7 +93,7 @@ def output(argv: Sequence[str]) -> str | None:
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
-    """Results of tasks that mostly wait, each in a thread; an exception's text stands for its result."""
+    """Run tasks that mostly wait, each in a thread; return their results, or the text of an exception."""
     results: list[Result | str] = [""] * len(tasks)
 
     def work(index: int) -> None:
@@ -111,9 +111,9 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
 
 
 def until_passed(check: CheckRequest, stopped: Callable[[], str | None] = lambda: None) -> None:
-    """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over.
+    """Repeat a check until it passes; NodeError with its last message when its `wait_s` is over.
 
-    `stopped()` turning true (it says by what) ends the waiting, too.
+    The waiting also ends when `stopped()` returns the reason of a stop.
     """
     deadline = time.monotonic() + check["wait_s"]
     pause = _PAUSE_S[0]

@@ -1,4 +1,4 @@
-"""The verbs converge and record: make it so, one phase at a time, under the node's lock."""
+"""The verbs converge and record: apply the desired state, one phase at a time, under the node's lock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def prepare(request: PrepareRequest, report: EventReporter) -> None:
-    """Put early resources, packages, then the rest: all roles, a kind at a time."""
+    """Put early resources, packages, then the other resources: of all roles, one kind after the other."""
     work = request["work"]
     disk_space.check(work)
     with lock.held(request, "converge, prepare"):
@@ -53,8 +53,8 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
-        receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
-        package_manager.of_node().release()  # what a killed run may have left
+        receipt.save(remembered)  # before the first change: an interrupted run leaves nothing unowned
+        package_manager.of_node().release()  # after a killed run
         _refuse_obstructed(work, remembered, report)
         changed = _put(work, report, early=True)
         settings = package_manager.of_node().settings_folder
@@ -91,11 +91,11 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
 
 
 def record(request: RecordRequest, report: EventReporter) -> None:
-    """Remember that a role's opaque work was done, or without a digest that it was begun again."""
+    """Record that a role's opaque work is complete, or, without a digest, that it starts again."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
         remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
-        disk_sync.system()  # what is called done is never done again
+        disk_sync.system()  # recorded work is never repeated
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     if request["digest"]:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
@@ -108,7 +108,7 @@ def _is_fit(
     report: EventReporter,
     allowed: Collection[str] = (),
 ) -> bool:
-    """Report all that would stop an apply of these roles, but for kinds that are allowed; whether there is nothing."""
+    """Report the obstacles to applying these roles, except of allowed kinds; return True without any."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     roles = cast("Sequence[DesiredRoleRequest]", work)
@@ -120,7 +120,7 @@ def _is_fit(
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
-    """Fail each role with an obstacle to its resources, before any of them is changed."""
+    """Fail each role with an obstacle to a resource, before the first change."""
     roles = cast("Sequence[DesiredRoleRequest]", work)
     items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
     conflicts = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
@@ -135,7 +135,7 @@ def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
 
 
 def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> list[tuple[ResourceKind, str]]:
-    """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
+    """Put the early or the other resources of all roles that can continue, by kind; return the changes by name."""
     changed: list[tuple[ResourceKind, str]] = []
     for kind in TABLE:
         items = {
@@ -175,7 +175,7 @@ def _put_items(
 
 
 def _arm(work: Sequence[WorkRequest], files: Mapping[str, Sequence[File]], report: EventReporter) -> None:
-    """Arm the guards of roles whose files (by role) are about to change."""
+    """Arm the guards of roles with files to change (`files`: by role)."""
     for role in work:
         paths = [file.path for file in files[role["role"]]]
         request = role.get("guard")
@@ -218,7 +218,7 @@ def _lacking(work: Sequence[WorkRequest], report: EventReporter) -> list[str]:
 def _install(
     work: Sequence[WorkRequest], lacking: Sequence[str], fresh_lists: bool, report: EventReporter
 ) -> frozenset[str]:
-    """Install what roles that may go on lack; what is missing afterwards."""
+    """Install the missing packages of roles that can continue; return the packages that are still missing."""
     roles = [role for role in work if set(role.get("packages", ())) & set(lacking) and report.goes_on(role)]
     names = [name for name in lacking if any(name in role["packages"] for role in roles)]
     if not names:
@@ -228,7 +228,7 @@ def _install(
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
         present = removes.keys() - set(manager.missing(list(removes)))
         result = manager.install(names, fresh_lists, removes, report)
-        disk_sync.system()  # what packages unpack may be synced, and nothing that their scripts write
+        disk_sync.system()  # dpkg may sync unpacked files, but not what maintainer scripts write
         after = frozenset(manager.missing(names))
         for name in manager.missing(list(present)):
             report.changed(removes[name], "package", name, "removed")

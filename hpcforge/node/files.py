@@ -1,8 +1,8 @@
-"""Files and directories: compared without side effects, written whole or not at all.
+"""Files and directories: compared without side effects, and written atomically.
 
-The way to them is `hpcforge.node.paths`. What is there is opened once, without following a link, and read from that
-descriptor; before its rights are changed it is seen to be the same still. So nobody but root can make this program read
-or write somewhere else, or keep it reading for ever.
+`hpcforge.node.paths` opens their directories. A file is opened once, without following a link, and read from that
+descriptor; before its rights are changed it is compared with that descriptor. So only root can make this program read
+or write another file, or read for ever.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from hpcforge.kinds.files import File
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
-SIZE_LIMIT = 16 * 2**20  # bytes of a file that we manage; what is larger is not ours, and is not read
-READ_LIMIT = 4 * 2**20  # bytes of a file that was asked for: the roster of 10,000 nodes; an answer may have 8 MiB
+SIZE_LIMIT = 16 * 2**20  # bytes of a managed file; larger files are not hpcforge's, and are not read
+READ_LIMIT = 4 * 2**20  # bytes of a requested file: the roster of 10,000 nodes fits; an answer may have 8 MiB
 _CHUNK = 1024 * 1024
 _VERIFY_S = 60
 
 
 class Rights(NamedTuple):
-    """Who may do what with a file."""
+    """Owner and mode of a file."""
 
     uid: int
     gid: int
@@ -41,14 +41,14 @@ class Rights(NamedTuple):
 
 
 class PathEntry(NamedTuple):
-    """What is at a path. `kind`: file, directory, symlink or other."""
+    """The entry at a path. `kind`: file, directory, symlink or other."""
 
     kind: str
     rights: Rights
     links: int
     identity: tuple[int, int]  # device and inode
-    digest: str | None = None  # of a file up to SIZE_LIMIT, or of the whole where that was asked for
-    data: bytes | None = None  # a file's content, up to the limit that was asked for
+    digest: str | None = None  # of a file up to SIZE_LIMIT, or of any size on request
+    data: bytes | None = None  # a file's content, up to the requested limit
     target: str | None = None  # of a symbolic link
 
 
@@ -65,7 +65,7 @@ def compare_file(file: File) -> Json | None:
     if same_content and same_rights(entry, file):
         return None
     text = None if file.secret else _text(entry.data)
-    # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
+    # A file with a second hard link will be replaced, so its content has to be sent: no digest reports it as present.
     digest = entry.digest if entry.links == 1 else None
     return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **rights(entry)}
 
@@ -85,12 +85,12 @@ def compare_directory(directory: Directory) -> Json | None:
 
 
 def obstacle(path: str, kind: str) -> str | None:
-    """Why a file or directory (`kind`) cannot be put at a path; None where nothing is in the way."""
+    """Return the obstacle to putting a file or directory (`kind`) at a path, or None."""
     try:
         parent, name = paths.split(path)
         folder = paths.open_directory(parent)
     except FileNotFoundError:
-        return None  # what is missing on the way is made
+        return None  # missing parents will be made
     except NotADirectoryError as error:
         return f"{error.filename!r}, on the way to {path}, is not a directory; move it away"
     except NodeError as error:
@@ -104,10 +104,10 @@ def obstacle(path: str, kind: str) -> str | None:
 
 
 def put_file(file: File, content: bytes | None) -> str | None:
-    """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
+    """Create or change a file; return the change, or None. The old content stays until the new one is on disk.
 
-    `content` None: only mode or owner are to be changed. Where `verify` (a command) says no to the new content, the
-    file is not touched and NodeError has the command's words.
+    `content` None: change only mode and owner. If `verify` (a command) rejects the new content, the file is unchanged
+    and NodeError has the command's message.
     """
     path, data = file.path, content
     if data is not None and len(data) > SIZE_LIMIT:
@@ -119,7 +119,7 @@ def put_file(file: File, content: bytes | None) -> str | None:
     try:
         entry = look_at(folder, name, path)
         _refuse(_in_the_way(path, entry, "file"))
-        # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
+        # A user may have hard-linked another file here: a file with a second link is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return fix_rights(folder, name, entry, desired_rights)
         if data is None:
@@ -131,14 +131,14 @@ def put_file(file: File, content: bytes | None) -> str | None:
 
 
 def put_text(path: str, text: str) -> str | None:
-    """Make a file of root's that all may read so; what was changed, or None."""
+    """Write root's file with mode 0644; return the change, or None."""
     rights = {"mode": "0644", "owner": "root", "group": "root"}
     attributes = {"path": path, **rights, "digest": None, "secret": None, "early": False}
     return put_file(resource("files", attributes), text.encode())
 
 
 def put_directory(directory: Directory) -> str | None:
-    """Make a directory so; what was changed, or None. Its content is not touched."""
+    """Create or change a directory; return the change, or None. Its content is unchanged."""
     path = directory.path
     desired_rights = rights_of(directory)
     parent, name = paths.split(path)
@@ -159,15 +159,15 @@ def put_directory(directory: Directory) -> str | None:
 
 
 def replace(folder: int, name: str, data: bytes, rights: Rights, verify: Callable[[], None] | None = None) -> None:
-    """Put a file with its final owner and mode under a name in an open directory, atomically and on disk.
+    """Write a file with its final owner and mode in an open directory, atomically and synced to disk.
 
-    `verify` is called when it is complete under its temporary name; an exception leaves the old file in place.
+    `verify` is called when the temporary file is complete; an exception leaves the old file in place.
     """
     replace_by(folder, name, lambda fd: write_all(fd, data), rights, verify)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """All of it."""
+    """Write all data to a descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -180,7 +180,7 @@ def replace_by(
     rights: Rights,
     verify: Callable[[], None] | None = None,
 ) -> None:
-    """As `replace`, with content that `write` puts into a descriptor; if that raises, the old file stays, too."""
+    """Do the same as `replace`, with `write` filling the descriptor; if that raises, the old file stays, too."""
     temporary = temporary_name(name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
@@ -204,15 +204,15 @@ def replace_by(
 
 
 def temporary_name(name: str) -> str:
-    """One per file, so that what a killed run left is taken away by the next one; no `*.conf` includes it."""
+    """Return one name per file: the next run removes a killed run's leftover. No pattern `*.conf` matches it."""
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
 def look(path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
-    """Return the entry at an absolute path, with content up to `limit` bytes; None where there is nothing.
+    """Return the entry at an absolute path, with content up to `limit` bytes; None without one.
     UnsafeError.
 
-    `any_size`: with its digest however large it is, and without content.
+    `any_size`: with the digest of a file of any size, and without content.
     """
     parent, name = paths.split(path)
     try:
@@ -226,7 +226,7 @@ def look(path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntr
 
 
 def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
-    """Return the entry under a name in an open directory; `path` is for people."""
+    """Return the entry under a name in an open directory; `path` is for messages."""
     try:
         info = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(info.st_mode):
@@ -257,7 +257,7 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, any_size
 
 
 def parents(path: str, made: Collection[str]) -> list[str]:
-    """Directories above a path that are missing, or among those that we made, the deepest first."""
+    """Return the parents of a path that are missing or in `made`, the deepest first."""
     above = []
     while path.count("/") > 1:
         path = path.rpartition("/")[0]
@@ -267,10 +267,9 @@ def parents(path: str, made: Collection[str]) -> list[str]:
 
 
 def read_text(path: str) -> str | None:
-    """Text of a file, None where there is none to be read.
+    """Return the text of a file, None if it cannot be read.
 
-    What is not UTF-8 is replaced and what is longer than READ_LIMIT cut off: damage is to be seen, not to look like no
-    file.
+    Invalid UTF-8 is replaced and text after READ_LIMIT cut off: a damaged file must not look like a missing one.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -288,7 +287,7 @@ def read_text(path: str) -> str | None:
 
 
 def _in_the_way(path: str, entry: PathEntry | None, kind: str) -> str | None:
-    """Why what is at a path cannot become a file or directory (`kind`); a link gives way to a file."""
+    """Return the reason why an entry cannot become a file or directory (`kind`); a link is replaced by a file."""
     if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
         return None
     return f"{path} is a {_KINDS[entry.kind]} where a {kind} is expected; move it away"
@@ -313,7 +312,7 @@ def _changed(path: str) -> UnsafeError:
 
 
 def _content(file: io.RawIOBase) -> bytes | None:
-    """All of a file; None where it has more than SIZE_LIMIT, as one that grows while it is read."""
+    """Return the content of a file; None above SIZE_LIMIT, also if it grows while it is read."""
     data = bytearray()
     while len(data) <= SIZE_LIMIT:
         chunk = file.read(_CHUNK)
@@ -324,7 +323,7 @@ def _content(file: io.RawIOBase) -> bytes | None:
 
 
 def _digest(file: io.RawIOBase, size: int) -> str | None:
-    """Of a file of this size; None where it has grown meanwhile."""
+    """Return the digest of a file of this size; None if it has grown meanwhile."""
     digest = hashlib.sha256()
     while size >= 0:
         chunk = file.read(_CHUNK)
@@ -343,7 +342,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def rights(entry: PathEntry) -> Json:
-    """Mode and names of owner and group."""
+    """Return mode and names of owner and group."""
     uid, gid, mode = entry.rights
     return {"mode": f"{mode:04o}", "owner": user_ids.user_name(uid), "group": user_ids.group_name(gid)}
 
@@ -370,7 +369,7 @@ def rights_of(item: File | Directory) -> Rights:
 
 
 def same_rights(entry: PathEntry, item: File | Directory) -> bool:
-    """Whether they are as wanted."""
+    """Return whether mode and owner are as desired."""
     try:
         return entry.rights == rights_of(item)
     except NodeError:
@@ -385,7 +384,7 @@ def fix_rights(folder: int, name: str, entry: PathEntry, rights: Rights) -> str 
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         info = os.fstat(fd)
-        # What has come in its place meanwhile, or got a second name, may be another file that must not change hands.
+        # A file that replaced it meanwhile, or has a second name, may be another one that must keep its owner.
         if (info.st_dev, info.st_ino) != entry.identity or (entry.kind == "file" and info.st_nlink != 1):
             raise _changed(name)
         os.fchown(fd, rights.uid, rights.gid)

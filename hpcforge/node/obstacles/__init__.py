@@ -1,9 +1,9 @@
-"""What a host had before that an apply would fail on, or that would make it useless: looked at before any change.
+"""Earlier state of a host that would make an apply fail, or make it useless. It is searched before any change.
 
 A subject is a module of this folder, named in `SUBJECTS`, with a function `search(inspection)` that yields `Conflict`s,
-and texts as warnings; those of `OF_PACKAGES` are the package manager's. It changes nothing, takes at most 0.1 s of CPU
-on a healthy host, and ends by itself. One that fails is reported and hides no other. Only what the roles at hand touch
-is an obstacle: a package on hold that no role installs concerns the site alone.
+and texts as warnings; the subjects in `OF_PACKAGES` are the package manager's. A search changes nothing, takes at most
+0.1 s of CPU on a healthy host, and ends by itself. A failed search is reported, and the others continue. Only things
+that the present roles touch are obstacles: a held package that no role installs concerns the site alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ALWAYS = ("old_state", "shadowing_programs", "space")  # also on a host with not
 
 
 def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_types.ObstacleAnswer]:
-    """Yield what each subject has to say of the host."""
+    """Yield the obstacles that each subject reports."""
     for subject in SUBJECTS if inspection.roles else ALWAYS:
         try:
             for conflict in _search(subject, inspection):
@@ -61,14 +61,14 @@ def _search(subject: str, inspection: Inspection) -> Iterator[Conflict | str]:
 
 
 def aside(*paths: str) -> str:
-    """Return the command that moves files out of the way, beside those of the same name that it moved before."""
+    """Return the command that moves files to /root/aside, and numbers files of the same name."""
     return f"mkdir -p /root/aside && mv --backup=numbered -t /root/aside {shlex.join(paths)}"
 
 
 def of_resource(
     role: DesiredRoleRequest, kind: ResourceKind, item: Resource, receipt: Receipt
 ) -> answer_types.ObstacleAnswer | None:
-    """Return why a resource cannot be put; None where it can."""
+    """Return the obstacle to putting a resource, or None."""
     name = getattr(item, kind.key)
     reason = handler(kind.name).obstacle(item, ownership.record_of(receipt, kind.name, name))
     return answer(Conflict(role["role"], kind.singular, name, reason)) if reason else None
@@ -77,7 +77,7 @@ def of_resource(
 def with_commands(
     obstacles: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
 ) -> list[answer_types.ObstacleAnswer]:
-    """Return obstacles, those of accounts and groups with the commands that renumber them."""
+    """Return obstacles; for accounts and groups with the commands that renumber them."""
     if not any(obstacle["kind"] in ("account", "group") for obstacle in obstacles):
         return obstacles
     from hpcforge.node import account_numbers  # noqa: PLC0415 - a node compiles what it imports
@@ -86,6 +86,6 @@ def with_commands(
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:
-    """Return a conflict as it is sent."""
+    """Return a conflict in the form of the answer."""
     role, kind, name, reason, commands = conflict
     return {"role": role, "kind": kind, "name": name, "why": reason, "commands": list(commands)}

@@ -1,7 +1,7 @@
 """Files and folders that root cannot replace: immutable or append-only ones (chattr(1)), and files on a mount point.
 
-What is written is replaced under its name, so a flag on the folder counts as one on the file. Accounts are made by
-useradd and groupadd, which replace /etc/passwd and the files beside it; packages make accounts, too.
+A write replaces the file under its name, so a flag on the folder counts like one on the file. useradd and groupadd make
+accounts and replace /etc/passwd and the files beside it; packages make accounts, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_PACKAGES = ("/usr", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr
 
 
 class _Obstruction(NamedTuple):
-    """Why a path cannot be replaced, or nothing be made in it, and the commands that change that."""
+    """A path that cannot be replaced or written into, with the reason and the commands that change that."""
 
     path: str
     why: str
@@ -40,7 +40,7 @@ class _Obstruction(NamedTuple):
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield each file and folder that the roles write and cannot, once."""
+    """Yield each file and folder that the roles would write but cannot, once."""
     points = mounts.points()
     places: set[str] = set()
     for role in inspection.roles:
@@ -69,15 +69,15 @@ def _written(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[str]:
 
 
 def _places(path: str) -> Iterator[str]:
-    """Yield what is changed when a path is written: itself where it is there, and the folder with its name."""
+    """Yield what a write to a path changes: an existing entry itself, and the folder with its name."""
     if os.path.lexists(path):
         yield path
-    if not os.path.isdir(path):  # noqa: PTH112 - a folder that is there is not replaced
+    if not os.path.isdir(path):  # noqa: PTH112 - an existing folder is not replaced
         yield disk_space.existing(path.rpartition("/")[0] or "/")
 
 
 def _mounted(path: str, points: list[mounts.MountPoint]) -> _Obstruction | None:
-    """Return why a file cannot be replaced that something is mounted on."""
+    """Return the obstruction of a file that is a mount point."""
     present = [point for point in points if point.path == path]
     if not present or os.path.isdir(path):  # noqa: PTH112
         return None
@@ -95,7 +95,7 @@ def _mounted(path: str, points: list[mounts.MountPoint]) -> _Obstruction | None:
 
 
 def _flagged(path: str) -> _Obstruction | None:
-    """Return why a path with a flag of chattr cannot be replaced or written into."""
+    """Return the obstruction of a path with a flag of chattr."""
     flags = _flags(path)
     set_flags = [(letter, word) for bit, letter, word in _FLAGS if flags & bit]
     if not set_flags:
@@ -105,7 +105,7 @@ def _flagged(path: str) -> _Obstruction | None:
 
 
 def _flags(path: str) -> int:
-    """Return the flags of a file or folder; 0 for what is neither, and where the file system has none."""
+    """Return the flags of a file or folder; 0 for other entries, and on file systems without flags."""
     try:
         if stat.S_IFMT(os.lstat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
             return 0

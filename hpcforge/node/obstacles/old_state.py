@@ -1,8 +1,8 @@
-"""What another cluster left where a role would take it for its own: Slurm's state, a slurm.conf that counts more than
-the controller's.
+"""State of another cluster that a role would use as its own: Slurm's state, a slurm.conf with precedence over the
+controller's.
 
-`apply --take-over` renames it under the node's lock: a name beside it has the cluster and the time. Nothing is deleted,
-and what has this cluster's name is never touched. A killed run leaves the old name or the new one; the next continues.
+`apply --take-over` renames it under the node's lock: the new name has the cluster and the time. It deletes nothing, and
+never touches state with this cluster's name. A killed run leaves the old name or the new one; the next continues.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
 
 
 def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
-    """Rename what another cluster left; an empty folder is there instead of a folder."""
+    """Rename the state of another cluster; an empty folder replaces a renamed folder."""
     for role in work:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
@@ -58,7 +58,7 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
 
 
 def _other_cluster(item: OldStateRequest) -> str | None:
-    """Return the cluster that left it, None where there is none, or it is this one."""
+    """Return the cluster that left the state; None without state, or for this cluster."""
     file = Path(item["path"], item["name_in"])
     try:
         if not file.is_file():
@@ -88,7 +88,7 @@ def _aside(path: str, name: str, when: str = "") -> str:
 
 
 def _rename(path: str, name: str) -> str | None:
-    """Rename a file or folder to a name with the cluster and the time; that, or None where there is no such path."""
+    """Rename a file or folder to a name with the cluster and the time; return that path, None if it is missing."""
     parent, old = paths.split(path)
     if not os.path.lexists(path):
         return None
