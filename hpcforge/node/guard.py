@@ -1,9 +1,9 @@
-"""Changes that could lock hpcforge out take themselves back, unless a new connection confirms them in time.
+"""Guarded changes, which could lock hpcforge out: they are reverted unless a new connection confirms them in time.
 
-Before the first change of a guarded role, what is there is kept and a systemd timer is armed that runs this program,
-from a copy under /var/lib/hpcforge/guards, to put it back. Timer and service are ordinary, enabled units in
-/etc/systemd/system and not transient ones, so that a node which restarts in between still reverts: the timer then
-counts from the start of the node. They delete themselves when they have reverted, and *confirm* deletes them.
+Before the first change of a guarded role hpcforge backs up the present state and arms a systemd timer. The timer runs a
+copy of this program under /var/lib/hpcforge/guards, which restores the state. Timer and service are enabled units in
+/etc/systemd/system, not transient ones, so that a node that restarts in between still reverts: the timer then counts
+from the start of the node. They delete themselves after a revert, and *confirm* deletes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNITS = Path("/etc/systemd/system")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 _SYSTEMCTL_S = 60
 _CONFIRM_S = 60.0  # for work on the node to end before a guard is confirmed
-_PATIENCE_S = 900.0  # for work on the node to end before a change is taken back in the midst of it
+_PATIENCE_S = 900.0  # for work on the node to end before a change is reverted in the midst of it
 
 _PROGRAM = """\
 import json
@@ -64,9 +64,9 @@ WantedBy=timers.target
 def arm(
     role: str, request: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
 ) -> None:
-    """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
+    """Back up a role's files (`paths`) or units (`names`) before they change, and start or restart its timer.
 
-    `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
+    `owned`: the receipt's entries of files that it is about to forget, by path; a revert restores them.
     """
     guard, revert_s = _checked(request["id"]), float(request["revert_s"])
     older = [armed_guard for armed_guard in armed() if armed_guard["guard"] != guard and role in armed_guard["roles"]]
@@ -79,11 +79,11 @@ def arm(
             except backups.TooLargeError:
                 raise
             except NodeError:
-                continue  # what is no file is not replaced either: putting it will say so
+                continue  # an entry that is not a file is not replaced: `put` will fail with the reason
     state["owned"] = {**state.get("owned", {}), **({role: owned} if owned else {})}
     fresh = units.query([name for name in names if name not in state["units"]])
     state["units"].update({name: {"enabled": unit.enabled, "active": unit.runs} for name, unit in fresh.items()})
-    for armed_guard in older:  # it was never confirmed, so what was there before it is what we know to be good
+    for armed_guard in older:  # it was never confirmed, so the state before it is the known good one
         state["files"].update(armed_guard["files"])
         state["units"].update(armed_guard["units"])
         state["owned"].update(armed_guard.get("owned", {}))
@@ -102,7 +102,7 @@ def extend(work: Sequence[TodoRequest]) -> None:
 
 
 def armed() -> list[Json]:
-    """All unconfirmed guards."""
+    """Return all unconfirmed guards."""
     return [state for state in map(_load, _ids()) if state]
 
 
@@ -112,7 +112,7 @@ def told() -> list[answer_types.Armed]:
         {
             "guard": armed_guard["guard"],
             "roles": armed_guard["roles"],
-            # after a restart its timer has begun anew
+            # after a restart its timer has started again
             "left_s": round(
                 max(0.0, _left_s(armed_guard)) if armed_guard["boot_id"] == _boot_id() else armed_guard["revert_s"], 1
             ),
@@ -122,7 +122,7 @@ def told() -> list[answer_types.Armed]:
 
 
 def backup_digests(states: Sequence[Json]) -> Iterator[str]:
-    """Digests of contents that these guards may have to put back."""
+    """Yield the digests of backups that these guards may have to restore."""
     for state in states:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
 
@@ -134,7 +134,7 @@ def take_back(guard: str, remembered: Receipt, report: EventReporter, reason: st
         return remembered
     new = [name for name, before in state["units"].items() if not before["active"]]
     old = [name for name, before in state["units"].items() if before["active"]]
-    errors = _units_back(state, new, report)  # first: what stops them may go with the files
+    errors = _units_back(state, new, report)  # first: stopping them may need the files
     errors += [*_files_back(state, report), *_units_back(state, old, report)]
     entries = [
         {"guard": guard, "role": role, "since_s": time.time(), "why": reason, "errors": errors}
@@ -158,7 +158,7 @@ def forget_reverted(remembered: Receipt, work: Sequence[RoleRequest]) -> Receipt
 
 
 def refused(remembered: Receipt, role: TodoRequest) -> str | None:
-    """Return why a role must not be finished: its guarded files were reverted meanwhile."""
+    """Return the reason why a role must not be finished: its guarded files were reverted meanwhile."""
     guard = role.get("guard")
     for reversal in remembered.reverted:
         if reversal["role"] == role["role"] and guard and reversal["guard"] == guard["id"]:
@@ -167,7 +167,7 @@ def refused(remembered: Receipt, role: TodoRequest) -> str | None:
 
 
 def confirm(request: ConfirmRequest, report: EventReporter) -> None:
-    """Carry out confirm: hpcforge could log in after the change, so it stays. Raise NodeError if it was reverted."""
+    """Confirm a change: hpcforge could log in after it, so it stays. Raise NodeError if it was reverted."""
     guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for reversal in receipt.load().reverted:
@@ -180,18 +180,18 @@ def confirm(request: ConfirmRequest, report: EventReporter) -> None:
 
 
 def revert(request: RevertRequest, report: EventReporter) -> None:
-    """Carry out revert, the timer's request: revert the change if it is due."""
+    """Revert a change if it is due, as the timer requests."""
     guard = _checked(request["guard"])
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(NodeError):  # somebody is at work, and has been for long: being locked out is worse
+        with contextlib.suppress(NodeError):  # a run has been active for long: being locked out is worse
             stack.enter_context(lock.held(request, "taking back a change", wait_s=_PATIENCE_S))
         state = _load(guard)
-        if state is None or _left_s(state) > 1:  # confirmed, or begun anew, while we waited
+        if state is None or _left_s(state) > 1:  # confirmed, or restarted, meanwhile
             return
         try:
             remembered = receipt.load_for_change()._replace(trouble=None)
         except NodeError:
-            remembered = receipt.load()  # a newer hpcforge's: it is not written to, and the change is taken back
+            remembered = receipt.load()  # a newer hpcforge's: it is not written, and the change is reverted
         take_back(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
 
 
@@ -238,16 +238,16 @@ def _start(state: Json) -> None:
         _write(UNITS / f"{name}.timer", timer, 0o644)
         commands.succeed(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
         commands.succeed(["systemctl", "enable", "--quiet", f"{name}.timer"], _SYSTEMCTL_S)
-        disk_sync.system()  # or a node that loses its power with the change in force would not take it back
+        disk_sync.system()  # else a node that loses its power after the change would not revert it
     commands.succeed(["systemctl", "restart", f"{name}.timer"], _SYSTEMCTL_S)
 
 
 def _disarm(guard: str) -> None:
-    """Delete a guard; its state first, without which its service does nothing."""
+    """Delete a guard; first its state: without it the service does nothing."""
     name = f"hpcforge-guard-{guard}"
     for path in (FOLDER / f"{guard}.json", FOLDER / f"{guard}.py"):
         path.unlink(missing_ok=True)
-    _sync_folder()  # or what was confirmed would be taken back after a power cut
+    _sync_folder()  # else a power cut would revert the confirmed change
     commands.run(["systemctl", "disable", "--quiet", "--now", f"{name}.timer"], _SYSTEMCTL_S)
     for kind in ("timer", "service"):
         (UNITS / f"{name}.{kind}").unlink(missing_ok=True)
@@ -292,7 +292,7 @@ def _left_s(state: Json) -> float:
 
 
 def _modules() -> Json:
-    """Return the sources that this program came as."""
+    """Return the received sources of this program."""
     for finder in sys.meta_path:
         sources = getattr(finder, "sources", None)
         if sources:

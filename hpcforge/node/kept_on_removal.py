@@ -1,6 +1,6 @@
-"""What stays on a node of what goes: by the receipt before it goes, and by looking afterwards.
+"""The parts of removed roles that stay on a node: predicted from the receipt, and checked after the removal.
 
-A `Stays` is `{"kind", "names": [what], "why"}`; kinds are package, file, directory, unit, account, home, path, work.
+An item is `{"kind", "names": [name], "why"}`; kinds are package, file, directory, unit, account, home, path, work.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _KEPT = {**{kind.name: kind.singular for kind in TABLE}, "units": "unit", "trees
 
 
 def expected(role: str, entry: Json, removals: Mapping[str, Sequence[str]], entire: bool, coded: bool) -> list[Json]:
-    """Return what stays when `going` (names by kind) is removed from a role, of which the receipt has `entry`.
+    """Return the items that stay when `removals` (names by kind) leave a role; `entry` is its part of the receipt.
 
-    `whole`: no resource of the role stays, and `coded`: its own code ran. Absent packages and paths do not stay: where
-    a run failed before it installed them, the receipt may have them all the same.
+    `entire`: no resource of the role stays; `coded`: its own code ran. Missing packages and paths do not stay: after a
+    run that failed before it installed them, the receipt may have them all the same.
     """
     words = {leftover["path"]: leftover["why"] for leftover in entry["leaves"]}
     keeps = entire and entry["on_remove"] == "keep"
@@ -44,7 +44,7 @@ def expected(role: str, entry: Json, removals: Mapping[str, Sequence[str]], enti
 
 
 def existing(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
-    """Return the items of these that exist; and of `files` and `directories` to be removed, those that still exist."""
+    """Return the items that exist, and those of `files` and `directories` to be removed that still exist."""
     items = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
     packages = [name for kind, name, _ in items if kind == "package"]
     installed = set(packages) - set(package_manager.of_node().missing(packages))
@@ -72,7 +72,7 @@ def _kept_items(
 ) -> Iterator[KeptItem]:
     for kind, noun in _KEPT.items():
         for name in removals.get(kind, ()):
-            if entry[kind][name] != []:  # else it was there before us
+            if entry[kind][name] != []:  # else it existed before hpcforge
                 yield noun, name, words.get(name, f"role {role} keeps everything")
 
 
@@ -85,7 +85,7 @@ def _by_kind(entry: Json, removals: Mapping[str, Sequence[str]]) -> Iterator[Kep
 
 
 def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, KeepsOnRemoval]]:
-    """Those of which something may stay; no others are imported, since each is compiled on the node."""
+    """Yield the kinds of which something may stay; others are not imported, since the node compiles each module."""
     for kind in kinds:
         module = handler(kind.name)
         if isinstance(module, KeepsOnRemoval):
@@ -93,7 +93,7 @@ def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, Ke
 
 
 def _grouped(items: Iterable[KeptItem]) -> list[Json]:
-    """Those of one kind that stay for one reason together, each once."""
+    """Group items of the same kind and reason, each name once."""
     names: dict[tuple[str, str], dict[str, None]] = {}
     for kind, name, reason in items:
         names.setdefault((kind, reason), {})[name] = None

@@ -1,8 +1,8 @@
 """The active run of the cluster, kept on the head, so that a second apply is refused early.
 
-A courtesy: what keeps two runs apart are the nodes' locks and run numbers. The holder beats by taking the lease again;
-one that has been silent for `stale_s` has lost it to whoever asks next. Time is counted since this node's boot: a clock
-that is set while a cluster is configured makes nobody's lease old.
+It is not needed for safety: the nodes' locks and run numbers separate two runs. The holder sends heartbeats by taking
+the lease again; after `stale_s` of silence the next run gets it. Time counts from this node's boot: setting the clock
+while a cluster is configured does not make a lease old.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 4 << 20  # with the names of 100,000 nodes
 
 
 def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_records.FOLDER) -> Json:
-    """Carry out lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
+    """Answer a lease request, see `hpcforge.node`: `take` (also a heartbeat), `drop`, `look`."""
     if request["do"] == "look":
         holder, took_over = _look(folder, request, report), None
     else:
@@ -41,7 +41,7 @@ def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_reco
 def _take(
     folder: int, request: HoldLeaseRequest, report: EventReporter
 ) -> tuple[answer_types.HolderAnswer | None, answer_types.HolderAnswer | None]:
-    """Hold the lease from now on; else who does."""
+    """Take the lease; return the present holder if it is active, and the holder that lost it."""
     old = _load(folder, report)
     mine = old is not None and old["run_id"] == request["run_id"]
     holder = None if old is None or mine else _holder(old)
@@ -56,7 +56,7 @@ def _take(
 def _drop(
     folder: int, request: HoldLeaseRequest, report: EventReporter
 ) -> tuple[answer_types.HolderAnswer | None, answer_types.HolderAnswer | None]:
-    """Give it back, if it is the asker's; else who holds it."""
+    """Drop the lease if the run holds it; else return the holder."""
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
         return None if old is None else _holder(old), None
@@ -76,7 +76,7 @@ def _tell_end(folder: int, holder: answer_types.HolderAnswer) -> None:
 
 
 def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> answer_types.HolderAnswer | None:
-    """Who holds it and is alive. Changes nothing, so it neither makes the folder nor locks."""
+    """Return the active holder. Change nothing: neither make the folder nor lock."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> ans
 
 
 def _load(folder: int, report: EventReporter) -> Json | None:
-    """Return the lease as it was written; None where it is missing, or, with a warning, where it is unreadable."""
+    """Return the lease as written; None if it is missing, or, with a warning, if it is unreadable."""
     try:
         fd = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _load(folder: int, report: EventReporter) -> Json | None:
 
 
 def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
-    """Write it down; a beat keeps since when, and learns the run's number once that is known."""
+    """Write the lease; a heartbeat keeps its start, and adds the run's number once it is known."""
     moment = {"boot_id": _boot_id(), "up_s": _up_s()}
     document = {
         "schema": _SCHEMA,
@@ -137,7 +137,7 @@ def _holder(document: Json) -> answer_types.HolderAnswer:
 
 
 def _passed_s(moment: Json) -> float:
-    """Seconds since then; from before this boot, all of this boot."""
+    """Return the seconds since a moment; for one before this boot, the time since boot."""
     return max(0.0, _up_s() - float(moment["up_s"])) if moment["boot_id"] == _boot_id() else _up_s()
 
 

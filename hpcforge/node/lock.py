@@ -1,4 +1,4 @@
-"""The node's lock: one task at a time; the second one gets the holder, its start and its run."""
+"""The node's lock: one task at a time; a second one gets the holder, its start and its run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import AnyRequest
 
 NAME = "lock"
-_TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
+_TRIES, _PAUSE_S = 5, 0.02  # `holder` locks it for microseconds, as a test
 
 
 @contextlib.contextmanager
 def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
+    """Hold the lock; the kernel frees it however this process ends. BusyError with its holder after `wait_s`."""
     deadline = time.monotonic() + wait_s
     fd = _locked_file(folder)
     while fd is None:
@@ -41,7 +41,7 @@ def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_
 
 
 def holder(folder: Path = receipt.FOLDER) -> Json | None:
-    """Who is at work on this node: `{"purpose", "who", "number", "task", "unit", "since_s", "pid"}`, or None."""
+    """Return the node's active task: `{"purpose", "who", "number", "task", "unit", "since_s", "pid"}`, or None."""
     try:
         fd = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -56,7 +56,7 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
 
 
 def describe(task: Json) -> str:
-    """Describe a holder for people."""
+    """Describe a holder, for a message."""
     if not task.get("since_s"):
         return "by an unidentified process"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(task["since_s"]))
@@ -78,7 +78,7 @@ def _locked_file(folder: Path) -> int | None:
             if attempt < _TRIES - 1:
                 time.sleep(_PAUSE_S)
             continue
-        if os.fstat(fd).st_nlink:  # else a node that left the cluster took it away meanwhile
+        if os.fstat(fd).st_nlink:  # else it was removed meanwhile: the node left the cluster
             return fd
         break
     os.close(fd)

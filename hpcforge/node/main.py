@@ -1,4 +1,4 @@
-"""One request, from its JSON to `done`."""
+"""The processing of one request, from its JSON to `done`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(data: object) -> None:
-    """Answer a request, as it came, on standard output. One that is not of its type is refused before anything else."""
+    """Answer a received request on standard output. An invalid one is refused before anything else."""
     os.umask(0o022)
     user = os.environ.get("SUDO_USER", "")
     os.environ.clear()
@@ -44,7 +44,7 @@ def main(data: object) -> None:
 def answer(
     request: Request, emit: Callable[[Json], None], work: Callable[[Request, EventReporter], Json | None] | None = None
 ) -> None:
-    """Answer a request; `done` comes whatever happens. `work` stands for what its verb says."""
+    """Answer a request; the last event is always `done`. `work` replaces the function of its verb."""
     report = EventReporter(emit)
     whole_failed, facts = False, None
     try:
@@ -68,7 +68,7 @@ def _dispatch(request: Request, report: EventReporter) -> Json | None:
 
 
 def _through_spool(request: Request) -> None:
-    from hpcforge.node import detached  # noqa: PLC0415 - only what a request needs is compiled
+    from hpcforge.node import detached  # noqa: PLC0415 - the node compiles only the modules that a request needs
 
     if request["verb"] == "attach":
         detached.attach(request.get("task", ""), request.get("after", 0))

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Facts:
-    """Answer with facts, differences and files that were asked for; the facts."""
+    """Answer with facts, differences and requested files; return the facts."""
     asked_s = time.time()
-    report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
+    report.progress(None, "reading the node's state")  # the operator host gives up a silent node sooner
     driver = facts.ask_driver()
     desired = request["wanted"]
     commands = _Commands(desired, request.get("asks", {}))
-    commands.start()  # most of them wait for other programs; what follows goes on meanwhile
+    commands.start()  # most of them wait for other programs; the rest of this function runs meanwhile
     remembered = receipt.load()
     receipt_answer = _receipt(remembered, desired, bool(desired or request.get("surplus")))
     if remembered.trouble:
@@ -103,7 +103,7 @@ def _armed() -> list[answer_types.Armed]:
 
 
 class _Commands(threading.Thread):
-    """All checks of all roles and the commands that were asked for, run beside the rest; a command of several once."""
+    """A thread that runs all checks and requested commands; the same command of several checks runs once."""
 
     def __init__(self, desired: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class _Commands(threading.Thread):
         self.asks = asks
         self.details: list[str | None] = [None] * len(self.places)
         self.outputs: list[str | None] = []
-        self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
+        self.cut: dict[str, NodeError] = {}  # commands with too much output, by name
 
     def run(self) -> None:
         by_command: dict[tuple[str, ...], list[int]] = {}  # places by command
@@ -133,21 +133,21 @@ class _Commands(threading.Thread):
             return [None]
 
     def answers(self, report: EventReporter) -> Json:
-        """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
+        """Return the output of requested commands that succeeded; report one with too much output as failed."""
         self.join()
         for name, error in self.cut.items():
             report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
     def failed_checks(self, role_index: int) -> list[answer_types.FailedCheck]:
-        """Those of one role that did not pass."""
+        """Return the failed checks of a role."""
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
 def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Receipt) -> Inspection:
-    """Return what is searched for obstacles: the roles with something to change, or all where that is asked for."""
+    """Return the input of the search for obstacles: the roles with changes, or all roles on request."""
     by_role = {difference["role"]: difference for difference in differences}
     all_roles = request.get("inspect", False)
     roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
@@ -157,7 +157,7 @@ def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Rece
 def _conflicts(
     role: DesiredRoleRequest, difference: Json, remembered: Receipt, surplus: Json
 ) -> list[answer_types.ObstacleAnswer]:
-    """Return the resources of a role that converge would refuse, and why; less those that are removed first."""
+    """Return the obstacles to a role's resources, except at paths that are removed first."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
     removals = [path for leftover in surplus.values() for kind in (*paths, "trees") for path in leftover.get(kind, ())]
     conflicts = []
@@ -177,10 +177,10 @@ def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, 
         name = getattr(item, kind.key)
         try:
             difference = handler(kind.name).compare(item)
-        except Exception as error:  # one odd path must not hide what differs elsewhere
+        except Exception as error:  # an error at one path must not hide other differences
             report.failed(role["role"], kind.singular, name, error)
             continue
-        if difference and "digest" in difference:  # by it, somebody else's change is told from our own
+        if difference and "digest" in difference:  # it distinguishes hpcforge's changes from others'
             last = ownership.last_written(remembered, role["role"], kind.name, name, difference["digest"])
             difference = {**difference, "written": last}
             if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, name):
@@ -211,18 +211,18 @@ def _foreseen(desired: Sequence[DesiredRoleRequest], lacking: frozenset[str]) ->
     manager = package_manager.of_node()
     try:
         outcome = manager.foresee(lacking)._asdict()
-        # What a role says itself that it replaces goes, too, where no source has the role's packages yet.
+        # A role's own `replaces` counts, too, as long as no source has the role's packages.
         late = [role for role in desired if set(role.get("packages", ())) & outcome["unforeseen"]]
         replaced = {name: role for role in late for name in role.get("replaces", ())}
         for name in replaced.keys() - set(manager.missing(list(replaced))):
             outcome["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & outcome["unforeseen"]))
         return outcome
-    except NodeError:  # the package manager does not answer, which is reported as such
+    except NodeError:  # the package manager does not answer, which is reported elsewhere
         return {"removes": {}, "unforeseen": lacking}
 
 
 def _goes_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
-    """Of a role's packages: what would go for them, and those of which that is not known yet."""
+    """Return the removals that a role's packages cause, and the packages whose removals are not known yet."""
     names = set(role.get("packages", ()))
     removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]
     return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}

@@ -1,7 +1,7 @@
 """Ownership: what a role owns on this node, and the leftovers of removed roles.
 
-Ownership is taken down before anything is changed, with what was there before, so that a run that is cut off anywhere
-leaves a receipt that knows at least of all that it touched.
+Ownership is recorded before a change, with the earlier state: after an interruption at any point the receipt has at
+least all touched resources.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from hpcforge.kinds.resource import Resource
     from hpcforge.node.requests import DesiredRoleRequest, LessRequest, OwnedRequest, WorkRequest
 
-_MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
-# Directories first: what is made on the way to a file may be wanted for itself.
+_MANNER = ("on_remove", "leaves", "disrupts")  # the removal of a role, and its effect on jobs
+# Directories first: the parent of a file may be a resource of its own.
 _IN_TURN = sorted(KINDS, key=lambda kind: kind != "directories")
-# What names one of each. A tree is what a role's own code makes.
+# The field that names one of each. A role's own code makes trees.
 KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "trees": "path"}
 
 
@@ -104,7 +104,7 @@ def record_of(receipt: Receipt, kind: str, name: str) -> Known | None:
 
 
 def put_last(receipt: Receipt, role: str, kind: str, resource: Resource) -> Json:
-    """`put`: whether what is wanted is what we last put there, so that it was somebody else who changed it."""
+    """Return `put`: whether the desired state was put last, so that another program changed it since."""
     record = receipt.roles.get(role, {}).get(kind, {}).get(getattr(resource, KEYS[kind]))
     return (
         {"put": "was" not in record and record.get("digest") == digest_of(resource)} if isinstance(record, dict) else {}
@@ -112,9 +112,9 @@ def put_last(receipt: Receipt, role: str, kind: str, resource: Resource) -> Json
 
 
 def last_written(receipt: Receipt, role: str, kind: str, name: str, digest: str | None) -> str | None:
-    """Digest of what we last wrote where `found` is now; null: nothing.
+    """Return the digest of hpcforge's last write where `digest` is now; None without a write.
 
-    Where a run was cut off while it wrote, what was there until then is as much what we know as what was to come.
+    After a run was interrupted while it wrote, both the earlier and the new content count as hpcforge's.
     """
     record = receipt.roles.get(role, {}).get(kind, {}).get(name) or {}
     cut_off = "was" in record and record["was"] == digest
@@ -122,17 +122,17 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, digest: str 
 
 
 def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
-    """Whether hpcforge ever wrote a secret there, so that the old content is never shown."""
+    """Return whether hpcforge ever wrote a secret there: then the old content is never shown."""
     record = record_of(receipt, kind, name)
     return isinstance(record, dict) and bool(record.get("secret"))
 
 
 def surplus(receipt: Receipt, desired: Sequence[DesiredRoleRequest]) -> Json:
-    """Return, by role, resources in the receipt that no desired role has, and those of them that stay; without empty
+    """Return, by role, the receipt's resources that no desired role has, and those of them that stay; without empty
     entries.
 
-    Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
-    that she still gets in.
+    Earlier directories are not reported. Earlier accounts are: a user who is removed from the blueprint can still log
+    in.
     """
     roles = {role["role"] for role in desired}
     desired_names = {
@@ -147,7 +147,7 @@ def surplus(receipt: Receipt, desired: Sequence[DesiredRoleRequest]) -> Json:
         }
         for kind, names in _removable(entry).items():
             leftovers[kind] = [name for name in names if name not in desired_names[kind]]
-            desired_names[kind] |= set(names)  # two roles may share one thing: it is told of once
+            desired_names[kind] |= set(names)  # two roles may share a resource: it is reported once
         entire, coded = role not in roles, role in receipt.opaque
         if any(leftovers.values()) or (entire and coded):
             stays = kept_on_removal.expected(role, entry, {**leftovers, **removals}, entire, coded)
@@ -158,7 +158,7 @@ def surplus(receipt: Receipt, desired: Sequence[DesiredRoleRequest]) -> Json:
 
 
 def unowned(receipt: Receipt, desired: Sequence[DesiredRoleRequest]) -> list[str]:
-    """Wanted roles of which something is not in the receipt yet; one that has nothing to own is not among them."""
+    """Return the desired roles with resources that the receipt lacks."""
     return [role["role"] for role in desired if _is_unowned(role, receipt.roles.get(role["role"]))]
 
 
@@ -172,7 +172,7 @@ def _is_unowned(role: DesiredRoleRequest, entry: Json | None) -> bool:
 def forget(receipt: Receipt, work: Sequence[LessRequest]) -> Receipt:
     """Return the receipt without the removed parts of these roles (`{"role", "files": [path], ...}`).
 
-    A role with only packages left is removed, unless its work has `"wanted": true`: the node is still to have it.
+    A role with only packages left is removed, unless its work has `"wanted": true`: the node keeps the role.
     """
     removed = {kind: {name for role in work for name in of_kind(role, kind)} for kind in (*KEYS, "packages")}
     roles, opaque, reboots = {}, dict(receipt.opaque), dict(receipt.reboots)
@@ -194,7 +194,7 @@ def forget(receipt: Receipt, work: Sequence[LessRequest]) -> Receipt:
 
 
 def digest_of(resource: Resource) -> str:
-    """Return what identifies the desired state of a resource."""
+    """Return a digest that identifies the desired state of a resource."""
     fields = vars(resource)
     if "digest" in fields:
         return str(fields["digest"])
@@ -213,7 +213,7 @@ def _with_records(receipt: Receipt, change: Callable[[str, str, Known], Known]) 
 
 
 def _renewed(record: Known, change: Resource) -> Known:
-    """With the digest of what is put now, and the one until then; `secret`: what is no longer to be told of it."""
+    """Return a record with the new digest, and the last one as `was`; `secret`: its content is never shown."""
     digest = digest_of(change)
     if not isinstance(record, dict):
         return record
@@ -235,7 +235,7 @@ def _copied(entry: Json) -> Json:
 
 
 def _names(role: WorkRequest, kind: str) -> Iterator[str]:
-    """Names of one kind of resource that a role owns, those that are to be changed first."""
+    """Return a role's own resources of a kind by name, resources to be changed first."""
     changing = [item[KEYS[kind]] for item in of_kind(role, kind)]
     return iter(dict.fromkeys([*changing, *of_kind(_owns(role), kind)]))
 
@@ -262,18 +262,18 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
 
 
 def _tree(path: str, record: list[str] | None, paths: set[str], coded: bool) -> list[str]:
-    """Return the paths that its role's code has yet to make, or made (`coded`) under an hpcforge without records."""
+    """Return the missing paths of a tree; with `coded` also those made under an hpcforge without records."""
     if record is not None:
         return record
     return [path, *files.parents(path, paths)] if coded else list(handler("directories").own(path, None, paths))
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[WorkRequest]) -> Mapping[str, Json]:
-    """Return the states of units that come to a role, or those before another role of hpcforge's had them."""
+    """Return the present states of units that are new in a role, or the recorded ones from before another role."""
     recorded = {name: before for entry in roles.values() for name, before in entry["units"].items()}
     fresh = dict.fromkeys(name for role in work for name in _names(role, "units") if name not in recorded)
     try:
         states = units.query(list(fresh))
     except NodeError:
-        return recorded  # systemd does not answer: they are taken down when they are brought up
+        return recorded  # systemd does not answer: their states are recorded when they are started
     return {**recorded, **{name: {"enabled": unit.enabled, "active": unit.runs} for name, unit in states.items()}}

@@ -1,20 +1,20 @@
-"""What a node knows of what is ours on it: what we own and what was there before, restarts and reboots that are due,
-opaque work that was done, and the highest run that was at work here.
+"""The node's record of hpcforge's resources: owned resources with their earlier state, due restarts and reboots,
+completed opaque work, and the highest run number.
 
-One JSON file under a checksum, in a directory that only root can enter. What files, packages and units are like just
-now is never taken from it: those are looked at afresh each time. It answers what looking cannot: whose something is,
-and what was in its place before.
+It is a JSON file with a checksum, in a directory that only root can enter. The present state of files, packages and
+units is never read from it, but observed each time. The receipt has only facts that cannot be observed: the owner of a
+resource, and its state before hpcforge.
 
-`roles` holds, for each role by name in the order in which they came to this node::
+`roles` has each role by name, in the order in which they came to this node::
 
-    {"packages": [those that were missing and that we installed],
-     "units": {name: {"enabled": bool, "active": bool} before us},
-     "trees": {path: as the module of directories has it, of what the role's own code makes},
-     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees,
-     KIND: {name: what the module of that kind (`hpcforge.node.kinds`) has to know to put back what was there before}}
+    {"packages": [missing packages that hpcforge installed],
+     "units": {name: {"enabled": bool, "active": bool} before hpcforge},
+     "trees": {path: record as of a directory, for a tree that the role's own code makes},
+     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, for removing trees,
+     KIND: {name: record of the kind's module (`hpcforge.node.kinds`), which restores the earlier state}}
 
-Where that has `before`, it is null where there was nothing, "unknown" where a resource was as wanted when it was first
-seen, or what was there: of a file `{"link": target}` for a symbolic link, or `{"mode", "owner", "group", "kept":
+`before` in a record is null if nothing existed, "unknown" if a resource was as desired at its first check, or the
+earlier state. For a file that is `{"link": target}` for a symbolic link, or `{"mode", "owner", "group", "kept":
 SHA-256}` with the content in `originals`.
 """
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
-_KINDS_OF_2 = ("accounts", "directories", "files")  # an hpcforge that reads no later schema knows no others
+_KINDS_OF_2 = ("accounts", "directories", "files")  # all kinds of an hpcforge that reads only schema 2
 _OF_EVERY_ROLE = ("packages", "units", "on_remove", "trees", "leaves", "disrupts")
 NAME = "receipt.json"
-_FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
+_FIRST = "state.json"  # its name under schema 1, which had only restarts and opaque work
 
 
 class RunRecord(NamedTuple):
-    """An apply: the next number above the highest that any node it met had seen."""
+    """A run: its number is one higher than the highest on any node that it reached."""
 
     number: int = 0
     id: str = ""
@@ -58,27 +58,27 @@ class RunRecord(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """`trouble` says why the file tells nothing: then restarts and opaque work must be taken as due."""
+    """`trouble`: the reason why the file is unusable; then restarts and opaque work count as due."""
 
     restarts: frozenset[str] = frozenset()
-    opaque: Mapping[str, str] = {}  # role -> digest of the work that was done
+    opaque: Mapping[str, str] = {}  # role -> digest of the completed work
     roles: Mapping[str, Json] = {}
     cluster: str | None = None
     run: RunRecord = RunRecord()
-    hpcforge: str | None = None  # version that wrote last
-    reverted: tuple[Json, ...] = ()  # guarded changes that were taken back, until their role is worked on again
+    hpcforge: str | None = None  # version that wrote it last
+    reverted: tuple[Json, ...] = ()  # reverted guarded changes, until their role runs again
     trouble: str | None = None
-    newer: bool = False  # written by a newer hpcforge: not ours to change
-    reboots: Mapping[str, str] = {}  # role -> id of the boot that has to end before its checks count
+    newer: bool = False  # written by a newer hpcforge: must not be changed
+    reboots: Mapping[str, str] = {}  # role -> id of the boot that must end before its checks count
 
     def restart_due(self, unit: str) -> bool:
-        """Whether a unit still has to be restarted for what was changed under it."""
+        """Return whether a unit still has to be restarted because of a change."""
         return self.trouble is not None or unit in self.restarts
 
     def reboot_due(self, role: str) -> bool:
-        """Whether the node still has to be restarted for what was changed. However it was restarted since: then not.
+        """Return whether the node still has to be restarted because of a change. Any restart since counts.
 
-        A receipt in trouble has no reboot due: work is repeated for it, but no node is restarted on a suspicion.
+        Without a usable receipt no reboot is due: work is repeated then, but a node is not restarted on a suspicion.
         """
         return self.reboots.get(role) == boot_id()
 
@@ -95,11 +95,11 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
-_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # fields of a role that an older hpcforge did not write
 
 
 def load(folder: Path = FOLDER) -> Receipt:
-    """Load the receipt; a file that is there and cannot be trusted is an error, never empty."""
+    """Load the receipt; a present but unusable file is an error, never an empty receipt."""
     for name in (NAME, _FIRST):
         path = folder / name
         try:
@@ -125,10 +125,9 @@ def load_for_change(folder: Path = FOLDER) -> Receipt:
 
 
 def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> Receipt:
-    """Return the receipt for a request that will change the node, with its run recorded; to be saved before a
-    change.
+    """Return the receipt for a request that changes the node, with its run recorded; save it before a change.
 
-    Raise NodeError where this node belongs to another cluster, or a later run than the request's was here.
+    Raise NodeError if this node belongs to another cluster, or a later run was here.
     """
     receipt = load_for_change(folder)
     if receipt.trouble:
@@ -149,7 +148,7 @@ def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> 
 
 
 def save(receipt: Receipt, folder: Path = FOLDER) -> None:
-    """Remember; on disk before this returns. Nothing is written where nothing is new."""
+    """Save the receipt, synced to disk. An unchanged one is not written."""
     if receipt == load(folder):
         return
     roles = {role: _without_empty(entry) for role, entry in receipt.roles.items()}
@@ -231,7 +230,7 @@ def _lacking(entry: Json) -> Json:
 
 
 def _without_empty(entry: Json) -> Json:
-    """As written: what an earlier hpcforge does not know is not spoken of without need."""
+    """Return a role's entry as written: without empty fields that an earlier hpcforge does not know."""
     lacking = _lacking(dict.fromkeys(("packages", "units", "on_remove", *_KINDS_OF_2)))
     return {key: value for key, value in entry.items() if key not in lacking or value != lacking[key]}
 

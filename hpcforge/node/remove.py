@@ -1,6 +1,6 @@
-"""Removal of hpcforge's resources, see `hpcforge.node`: nothing outside of the receipt is touched.
+"""Removal of hpcforge's resources, see `hpcforge.node`: it touches only resources of the receipt.
 
-It can be cut off anywhere: the receipt forgets only at the end, and what is done already is existing done.
+It can be interrupted at any point: the receipt forgets resources only at the end, and completed removals are detected.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from hpcforge.node.verbs import of_kind, with_kinds
 if TYPE_CHECKING:
     from hpcforge.node.requests import LessRequest, RemoveRequest
 
-Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
+Act = Callable[[Json, str], Optional[str]]  # a role's part of the receipt, a name in it -> the change
 _LISTS = (*ownership.KEYS, "packages")
-_REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
+_REHEARSALS = "labs"  # of the users of this machine: disks and keys, and mounted file systems
 _OURS = (
     {
         "kind": "path",
@@ -50,7 +50,7 @@ _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
 def remove(request: RemoveRequest, report: EventReporter) -> None:
-    """Take away what is asked for, or with `leave` everything."""
+    """Remove the requested resources, or with `leave` all."""
     leave = bool(request.get("leave"))
     with lock.held(request, "converge, remove"):
         _refuse_blind(leave)
@@ -64,11 +64,11 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         succeeded = [role for role in work if role["role"] not in report.failures]
         remaining = ownership.forget(remembered, succeeded)
         made = _directories([role for role in succeeded if not _is_kept(role)], remembered, remaining, report)
-        if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
+        if remembered.roles:  # else an earlier request removed all, and the remaining items are not known any more
             stays = [*_remains(succeeded, remembered, remaining, made), *(_OURS if leave else ())]
             report.emit({"event": "remains", "stays": kept_on_removal.existing(stays, [], [])})
         if report.count:
-            disk_sync.system()  # what is forgotten is gone for good
+            disk_sync.system()  # forgotten resources must be gone after a power cut, too
         receipt.save(remaining)
         remaining = _end_guarded(work, remaining, report)
         backups.tidy(remaining, guard.backup_digests(guard.armed()))
@@ -77,7 +77,7 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
 
 
 def _is_kept(role: LessRequest) -> bool:
-    """Whether it is only forgotten: a role that leaves all that it has, and goes. What it alone wants no more goes."""
+    """Return whether a removed role keeps all its resources, so that it is only forgotten."""
     return role.get("on_remove") == "keep" and not role.get("wanted")
 
 
@@ -105,7 +105,7 @@ def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventRe
 
 
 def _arm(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
-    """Arm the guards of roles that could lock us out with less, too."""
+    """Arm the guards of roles whose removal could lock hpcforge out."""
     for role in work:
         request, files = role.get("guard"), of_kind(role, "files")
         if request and files:
@@ -117,7 +117,7 @@ def _arm(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter
 
 
 def _can_be_kept(path: str) -> bool:
-    """Whether the original can be restored; if a user replaced it, it is removed."""
+    """Return whether a backup of the present entry is possible; a user may have replaced it."""
     try:
         return backups.keep(path) is not None
     except (NodeError, OSError):
@@ -137,7 +137,7 @@ def _end_guarded(work: Sequence[LessRequest], remaining: Receipt, report: EventR
 def _act(
     work: Sequence[LessRequest], kind: str, key: str, act: Act, remembered: Receipt, report: EventReporter
 ) -> set[str]:
-    """Act on one kind of resource of every role, the last first; roles of which something changed."""
+    """Act on one kind of resource of every role, the last first; return the roles with changes."""
     changed = set()
     for role in work:
         for name in reversed(of_kind(role, key)):
@@ -174,7 +174,7 @@ def _everything(remembered: Receipt, requested: Sequence[LessRequest]) -> list[L
 
 
 def _in_order(requested: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
-    """Return the roles, the last to come first, and of each only hpcforge's resources."""
+    """Return the roles, the newest first, each with hpcforge's resources only."""
     order = list(remembered.roles)
     for role in requested:
         entry = remembered.roles.get(role["role"], {})
@@ -193,7 +193,7 @@ def _ours(role: LessRequest, kind: str, remembered: Receipt) -> list[str]:
 
 
 def _unit_down(entry: Json, name: str) -> str | None:
-    """Stop and disable what did not run, or was not enabled, before us."""
+    """Stop and disable a unit, unless it ran or was enabled before hpcforge."""
     before = entry["units"][name]
     return units.take_down(name, stop=not before["active"], disable=not before["enabled"])
 
@@ -255,10 +255,7 @@ def _remains(
 def _directories(
     work: Sequence[LessRequest], remembered: Receipt, remaining: Receipt, report: EventReporter
 ) -> list[str]:
-    """Remove empty directories that only these roles have, the deepest first.
-
-    Returns those of them that are there still, or were a moment ago.
-    """
+    """Remove empty directories that only these roles own, the deepest first. Return all of them, removed or not."""
     owned = {path for entry in remaining.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
     owner = {}
     for role in work:
@@ -293,7 +290,7 @@ def _remove_empty(path: str) -> bool:
 
 
 def _tidy(folder: int, name: str) -> None:
-    """Delete what killed runs left in a directory."""
+    """Delete leftovers of killed runs in a directory."""
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:
         for entry in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
@@ -312,9 +309,9 @@ def _go(report: EventReporter) -> None:
 
 
 def clear(folder: Path) -> bool:
-    """Delete our folder, or, on a machine that has rehearsals, all of it but those; whether it is gone."""
+    """Delete hpcforge's folder except rehearsals in it; return whether the folder is gone."""
     rehearsals = 0
-    for path in folder.iterdir():  # the lock in it is held until we end; who waits for it makes it anew
+    for path in folder.iterdir():  # this process holds its lock until the end; a waiting one makes a new lock
         if path.name == _REHEARSALS:
             rehearsals += 1
         elif path.is_dir() and not path.is_symlink():

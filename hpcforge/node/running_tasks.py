@@ -20,7 +20,7 @@ _STOP_S = 60.0
 
 
 def wait(request: WaitRequest, report: EventReporter) -> None:
-    """Until nothing is at work on this node; NodeError naming who is when `timeout_s` is over."""
+    """Wait until no task is active on this node; NodeError with the active one after `timeout_s`."""
     active = lock.holder()
     if active:
         report.progress(None, f"waiting for another hpcforge run: {lock.describe(active)}")
@@ -30,7 +30,7 @@ def wait(request: WaitRequest, report: EventReporter) -> None:
 
 
 def stop(request: StopRequest, report: EventReporter) -> None:
-    """Tell what is at work (`task`: only if it is this one) to end after the resource it is at, and wait for it."""
+    """Stop the active task (`task`: only this one) after its present resource, and wait for its end."""
     active = lock.holder()
     if active is None or request.get("task") not in (None, active.get("task")):
         return
@@ -38,8 +38,8 @@ def stop(request: StopRequest, report: EventReporter) -> None:
     if not pid:
         raise NodeError("an unidentified hpcforge process is active on this node; try again")
     with contextlib.suppress(ProcessLookupError):
-        if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # its number may be another's by now
-            os.kill(pid, signal.SIGTERM)  # it alone: the package manager beside it may finish
+        if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # the number may be reused by now
+            os.kill(pid, signal.SIGTERM)  # only this process: its package manager may finish
     report.progress(None, f"stopping: {lock.describe(active)}")
     remaining = _wait(request.get("timeout_s", _STOP_S), pid)
     if remaining is not None:
@@ -47,7 +47,7 @@ def stop(request: StopRequest, report: EventReporter) -> None:
 
 
 def _wait(timeout_s: float, pid: int | None = None) -> Json | None:
-    """Who is still at work when time is up; `pid`: who else comes after it does not matter."""
+    """Return the task that is still active when the time is up; with `pid` later tasks do not count."""
     deadline = time.monotonic() + timeout_s
     while True:
         active = lock.holder()

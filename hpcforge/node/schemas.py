@@ -1,6 +1,6 @@
-"""The forms of requests and what their resources need not say, as plain data made of the types.
+"""The forms of requests and the defaults of their resources, as plain data made from the types.
 
-What travels under this name is the data alone, see `bundle`: types cost a node more time than all else that it does.
+Only the data travels under this name, see `bundle`: types would cost a node more time than all its other work.
 """
 
 from __future__ import annotations

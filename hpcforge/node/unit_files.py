@@ -1,6 +1,7 @@
-"""Units of systemd's that a kind of resource writes of its own accord: their files, and one of them that runs.
+"""systemd units that a kind of resource needs: their files, and one unit that runs.
 
-The receipt has `{"before": null, "made": [directories made for it]}`: the names are ours, nobody's file is replaced.
+The receipt has `{"before": null, "made": [directories made for it]}`: the names are hpcforge's own, no other file is
+replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ MARK = "# written by hpcforge\n"
 
 
 def is_there(texts: Mapping[str, str], unit: str) -> bool:
-    """Whether these files (text by name) are as wanted, and the unit is enabled and runs."""
+    """Return whether these files (text by name) are as desired, and the unit is enabled and runs."""
     if not all(written_files.is_there(f"{FOLDER}/{name}", MARK + text) for name, text in texts.items()):
         return False
     status = units.query([unit])[unit]
@@ -22,7 +23,7 @@ def is_there(texts: Mapping[str, str], unit: str) -> bool:
 
 
 def any_there(texts: Mapping[str, str]) -> bool:
-    """Whether there is any of these files."""
+    """Return whether any of these files exists."""
     return any(written_files.exists(f"{FOLDER}/{name}") for name in texts)
 
 
@@ -40,7 +41,7 @@ def obstacle(names: Mapping[str, str]) -> str | None:
 
 
 def put(texts: Mapping[str, str], unit: str) -> str | None:
-    """Write the files, and have the unit enabled and running with them; what was changed, or None."""
+    """Write the files, enable the unit and start it with them; return the change, or None."""
     written = [name for name, text in texts.items() if files.put_text(f"{FOLDER}/{name}", MARK + text)]
     if written:
         units.reload()
@@ -61,7 +62,7 @@ def restore(names: list[str], unit: str) -> str | None:
 
 
 def escaped(path: str) -> str:
-    """Return a path as systemd names units after it."""
+    """Return a path in the form of systemd's unit names."""
     plain = path.strip("/")
     letters = (
         ("-" if letter == "/" else letter) if _is_plain(letter, at) else _hexed(letter)
