@@ -1,13 +1,13 @@
 """The kinds of resources that a node can have, in the order in which they are put there.
 
-A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` says what one *is*: a frozen dataclass whose
-fields are what role.yaml may say and what the node program is sent, with the words for it in plans.
-`hpcforge.node.kinds.NAME` is what the node program does with it. All else walks this table: roles, diff, plan text,
-stages, receipts, removal. Standard library and Python 3.9 syntax, since the table travels to the nodes; the classes do
-not, only what is said of their fields (`hpcforge.node.schemas`).
+A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` has its type: a frozen dataclass with the fields
+of role.yaml and of requests to the node program, and the words for plans. `hpcforge.node.kinds.NAME` has its functions
+in the node program. All other code iterates over this table: roles, diff, plan text, stages, receipts, removal.
+Standard library and Python 3.9 syntax, since the table travels to the nodes; of the classes only their forms and
+defaults travel (`hpcforge.node.schemas`).
 
-Packages come after what is early and before the rest; units and checks come last. Those have phases of their own (one
-transaction, role by role) and are no kinds.
+Packages come after early resources and before the others; units and checks come last. They have their own phases (one
+transaction, role by role) and are not kinds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 class ResourceKind(NamedTuple):
     """A kind of resource."""
 
-    name: str  # as role.yaml, requests and receipts call several of them
-    singular: str  # as events call one
+    name: str  # the plural in role.yaml, requests and receipts
+    singular: str  # the singular in events
     key: str  # the field that names one
-    early: bool = False  # there before packages are installed; else only those that say `early` of themselves
+    early: bool = False  # put before packages; else only resources with `early`
     late: bool = (
         False  # it needs what runs, here or on another node: put once what its role needs is done, before units
     )
-    sources: bool = False  # where packages come from: what there is to install is read again when one has changed
+    sources: bool = False  # package sources: the lists are read again after a change
 
 
 TABLE = (
@@ -49,18 +49,18 @@ TABLE = (
     ResourceKind("associations", "association", "name", late=True),
     ResourceKind("reservations", "reservation", "name", late=True),
 )
-ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
+ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each supported level of volumes (mdadm(8))
 # Modules of `hpcforge.node.package_manager`. A node uses the first whose program it has.
 PACKAGE_MANAGERS: Mapping[str, str] = {"apt": "/usr/bin/apt-get"}
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in TABLE}
 
 
 def spare(level: int, drives: int) -> int:
-    """Return how many drives of an array may fail before a file is lost: level 0 none, 1 all but one, 6 two (md(4))."""
+    """Return how many drives of an array may fail without data loss: level 0 none, 1 all but one, 6 two (md(4))."""
     return {0: 0, 1: drives - 1, 6: 2}[level] if drives > 1 else 0
 
 
 def sent(kind: str) -> Any:
-    """Return the class of resources of a kind in the form that is sent; imported on request."""
+    """Return the class of a kind's resources as sent to nodes; imported on request."""
     module = importlib.import_module(f"hpcforge.kinds.{kind}")
     return getattr(module, "SENT", module.RESOURCE)

@@ -30,7 +30,7 @@ class Account(Resource):
     ] = ""
 
     def line(self, actual: ActualState) -> str:
-        """With its number, and where its home is and until when it can be used, where that is news."""
+        """Return the line with its number, and with changes of its home and its expiry."""
         was, desired = actual.get("expires"), self.expires
         until = f"; expires {desired or 'never'}" if desired or was else ""
         until += f", now {was}" if was and was != desired else ""
@@ -49,7 +49,7 @@ class Account(Resource):
 
 
 class AccountState(TypedDict):
-    """An account that is not as wanted."""
+    """An account that is not as desired."""
 
     name: Word
     exists: bool

@@ -20,13 +20,13 @@ class Link(Resource):
     target: Annotated[str, "What it points to.", LocalName.PATH]
 
     def line(self, actual: ActualState) -> str:
-        """With where it leads, and led."""
+        """Return the line with its desired and its present target."""
         old = f"  (to {actual['target']} on the node)" if actual.get("target") else ""
         return f"{'~' if actual['exists'] else '+'} link {self.path} -> {self.target}{old}"
 
 
 class LinkState(ResourceState):
-    """What is where a link is wanted. `kind` is as of a directory."""
+    """The entry at a link's path. `kind` is as of a directory."""
 
     path: Path
     exists: bool

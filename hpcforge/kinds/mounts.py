@@ -1,4 +1,4 @@
-"""File systems that are mounted."""
+"""Mounted file systems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mount(Resource):
     ] = False
 
     def line(self, actual: ActualState) -> str:
-        """With what is mounted and how, or what of that is news."""
+        """Return the line with the file system and its options, or with their changes."""
         sign = "~" if actual["exists"] else "+"
         return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(actual) or self.options}"
 
@@ -63,7 +63,7 @@ class Mount(Resource):
 
 
 class MountState(ResourceState):
-    """A mount that is not as wanted; `exists`: it is mounted. The rest is what was wanted of it until now."""
+    """A mount that is not as desired; `exists`: it is mounted. The other fields are of the earlier unit."""
 
     path: Path
     exists: bool

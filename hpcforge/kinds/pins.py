@@ -1,4 +1,4 @@
-"""Which version of a package is chosen where several sources have it."""
+"""Preferences among versions of a package from several sources."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Pin(Resource):
         object.__setattr__(self, "packages", tuple(word for text in self.packages for word in text.split(" ")))
 
     def line(self, actual: ActualState) -> str:
-        """As apt has it."""
+        """Return the line in apt's words."""
         detail = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
         return f"{'~' if actual['exists'] else '+'} pin {self.name}: {detail}"
 
 
 class PinState(ResourceState):
-    """A pin that is not as wanted."""
+    """A pin that is not as desired."""
 
     name: Word
     exists: bool

@@ -1,4 +1,4 @@
-"""Where packages come from."""
+"""Package sources."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class PackageSource(Resource):
             )
 
     def line(self, actual: ActualState) -> str:
-        """With its address."""
+        """Return the line with its address."""
         return f"{'~' if actual['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
 
 
 class SourceState(ResourceState):
-    """A source that is not as wanted."""
+    """A source that is not as desired."""
 
     name: Word
     exists: bool

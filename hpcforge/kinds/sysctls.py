@@ -21,7 +21,7 @@ class Sysctl(Resource):
     value: Annotated[str, "What it is set to."]
 
     def line(self, actual: ActualState) -> str:
-        """With the value that it has."""
+        """Return the line with its present value."""
         old = actual.get("value")
         note = f"{old} on the node" if old != self.value else "until the node restarts"
         return f"~ sysctl {self.name} = {self.value}" + (f"  ({note})" if actual["exists"] else "")
@@ -33,7 +33,7 @@ class Sysctl(Resource):
 
 
 class SysctlState(ResourceState):
-    """A parameter that is not as wanted; `kept`: it will be after a restart."""
+    """A parameter that is not as desired; `kept`: it will be after a restart."""
 
     name: Word
     exists: bool

@@ -1,4 +1,4 @@
-"""File systems that are made on a node's own drives."""
+"""File systems on a node's own drives."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Volume(Resource):
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
     def line(self, actual: ActualState) -> str:
-        """Which drives are formatted, or what else is to be done."""
+        """Return the line with the drives to format, or with the other change."""
         if actual["exists"]:
             was, desired = (_size(gib) for gib in (actual.get("quota_gib") or 0, self.quota_gib))
             return f"~ volume {self.name}  " + (
                 "who may write there" if was == desired else f"quota of a user {was} -> {desired}"
             )
-        if "drives" not in actual:  # nobody has looked
+        if "drives" not in actual:  # not observed
             many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"
             return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._format}"
         if not actual["drives"]:
@@ -45,7 +45,7 @@ class Volume(Resource):
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """Nothing is done to the drives."""
+        """Return the line on its removal: its drives stay unchanged."""
         return f"volume {name}: its drives and their data stay unchanged"
 
 
@@ -54,7 +54,7 @@ def _size(gib: int) -> str:
 
 
 class VolumeState(ResourceState):
-    """A volume that is not as wanted; `exists`: it is there. `drives`: those that would be formatted."""
+    """A volume that is not as desired. `drives`: drives that would be formatted."""
 
     name: Word
     exists: bool
