@@ -10,10 +10,10 @@ from typing import Any
 from hpcforge.engines.node_output import Tail, last_line
 from hpcforge.engines.tasks import Ansible, result
 
-DONE = "Report the role to hpcforge as done"  # a play's last task, which a node comes to when all went well there
+DONE = "Report the role to hpcforge as done"  # a play's last task, which a node reaches only without a failure
 _LATE = 254  # exit status of ansible-runner when a play's time is up
-_TOLD = 2 | 4  # bits of the exit status that say of some nodes, by name, that they failed or could not be reached
-_REASONS = {  # what OpenSSH says: our word for it
+_TOLD = 2 | 4  # bits of the exit status for failed and unreachable nodes, which the statistics name
+_REASONS = {  # OpenSSH's message: hpcforge's word
     "Host key verification failed": "host-key",
     "REMOTE HOST IDENTIFICATION HAS CHANGED": "host-key",
     "Permission denied": "login",
@@ -28,7 +28,7 @@ NodeEvent = tuple[str, str, dict[str, Any]]  # node, kind and data of an event
 
 @dataclass
 class _NodeState:
-    """What the events of a node amounted to."""
+    """The state of a node, from its events."""
 
     task: Ansible
     changed: bool = False
@@ -37,7 +37,7 @@ class _NodeState:
 
 
 class PlayListener:
-    """Hears a play out. `mends`: the role may go on after a failure, so that only the play's end tells.
+    """Collects the results of a play. `mends`: the role may continue after a failure, so only the play's end counts.
 
     A node's last event is its result, once it is certain; later events are dropped.
     """
@@ -49,7 +49,7 @@ class PlayListener:
         self._output = Tail()
 
     def line(self, text: str) -> Iterator[NodeEvent]:
-        """Take a line of ansible-runner's output."""
+        """Yield the events of a line of ansible-runner's output."""
         event = _event(text)
         if event is None:
             self._output.add(text)
@@ -69,20 +69,20 @@ class PlayListener:
             yield from self._end(state, self._judged(state, None))
 
     def over(self, rc: int) -> Iterator[NodeEvent]:
-        """End the play with ansible-runner's exit status: yield the results of the nodes that have none yet."""
+        """End the play with ansible-runner's exit status: yield the results of the unfinished nodes."""
         for state in tuple(self._running.values()):
             yield from self._end(state, self._judged(state, rc))
 
     def lost(
         self, failure: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None
     ) -> Iterator[NodeEvent]:
-        """There is no play, or none any more: the results of these nodes (None: all) that have none yet."""
+        """Yield the results of these unfinished nodes (None: all) of a play that failed to start or broke off."""
         for state in tuple(self._running.values()):
             if nodes is None or state.task.node in nodes:
                 yield from self._end(state, failure(state.task))
 
     def _end(self, state: _NodeState, data: dict[str, Any]) -> Iterator[NodeEvent]:
-        """Report failures only at the end: a rescued failure does not fail the role."""
+        """Yield a node's failures and its result: only at the end, since a rescued failure does not fail the role."""
         task = state.task
         del self._running[task.node]
         for name, message in () if data["ok"] else state.failures:
@@ -97,7 +97,7 @@ class PlayListener:
             return result(rc=rc, error=f"{label}: {state.unreachable}", reason=reason, changed=state.changed)
         failures = (self._stats or {}).get("failures") or {}
         finished = rc is not None and self._stats is not None and not rc & ~_TOLD
-        if finished and state.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
+        if finished and state.task.node not in failures:  # the role ended itself, for example by `meta: end_host`
             return result(ok=True, rc=0, stdout=self._output.text(), changed=state.changed)
         if rc == _LATE and not state.failures:
             error = f"{label}: not finished within {state.task.timeout_s:g} s: stopped waiting; it may still run there"
@@ -123,7 +123,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def _translate(state: _NodeState, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """ansible-runner's events as ours. Only a task's name, whether it changed and its message leave here."""
+    """Translate ansible-runner's events. Only a task's name, its change and its message are passed on."""
     role = state.task.source.name
     name = str(data.get("task") or data.get("name") or "")
     res = data.get("res")

@@ -1,7 +1,7 @@
-"""The way of Ansible's own ssh through the jump host: one shared connection for all nodes.
+"""The connection of Ansible's ssh through the jump host: one shared connection for all nodes.
 
-Each Ansible task is an ssh of its own. As many logins at once as there are nodes would exceed what sshd takes
-(MaxStartups 10:30:100), so one is made and kept, and the others ask it for a channel.
+Each Ansible task starts its own ssh. A login for each node at once would exceed sshd's limit (MaxStartups 10:30:100),
+so one connection is kept, and each ssh opens a channel in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
 def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
-    """OpenSSH options: only keys from the inventory, no user configuration, no prompts, bounded waits."""
+    """Return OpenSSH options: only host keys of the inventory, no user configuration, no prompts, limited waits."""
     quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
     options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
     options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
@@ -46,9 +46,9 @@ def destination(via: Target) -> str:
 
 
 def ends_with_us(command: Sequence[str]) -> list[str]:
-    """Return the command so that it ends when its parent is gone: a thread that waits for it, or ansible-runner.
+    """Return the command in a form that ends with its parent: a waiting thread, or ansible-runner.
 
-    Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
+    Each command needs it: hpcforge may be killed, and ansible-runner starts ansible-playbook in its own session.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else list(command)
@@ -88,7 +88,7 @@ class JumpConnection:
         return [*ssh_words(self._via, self._folder / "known_hosts"), "-o", f"ControlPath={self._folder / 'jump'}"]
 
     def _connect(self) -> None:
-        host_keys(self._via)  # raises where there is none
+        host_keys(self._via)  # raises without one
         if self._folder is None:  # control sockets have paths of at most 108 bytes: in a folder with a short one
             self._folder = self._files.enter_context(private_folder())
             (self._folder / "known_hosts").write_text(known_hosts([self._via]))
@@ -106,7 +106,7 @@ class JumpConnection:
             time.sleep(0.02)
 
     def _start(self, log: Path) -> subprocess.Popen[bytes]:
-        """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
+        """Start the connection from a thread of the same lifetime: the kernel ends a process with its parent thread."""
         command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", destination(self._via)]
         started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
 

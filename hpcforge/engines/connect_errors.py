@@ -15,11 +15,11 @@ from hpcforge.engines.tasks import CONNECT_S, Target
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
 
-_CLOSED_AT_LOGIN = "transport shut down"  # paramiko's words; sshd closes so where PAM's account modules refuse
+_CLOSED_AT_LOGIN = "transport shut down"  # paramiko's message; sshd closes this way if PAM's account modules refuse
 
 
 def dropped(error: BaseException) -> bool:
-    """Whether the connection was closed before sshd's banner: too many logins are under way there (MaxStartups)."""
+    """Return whether sshd closed the connection before its banner: it has too many pending logins (MaxStartups)."""
     return isinstance(error, HandshakeError) and error.by_chance
 
 

@@ -1,4 +1,4 @@
-"""The engines as one thing: tasks go in, one queue of events comes out."""
+"""The common interface of the engines: it takes tasks, and returns events from one queue."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Engines:
     """Runs tasks on nodes. A context manager; may be used from one thread at a time.
 
     `work_dir` gets known_hosts and, while they run, Ansible's files; it must be private to the operator.
-    `via` is the machine that nodes are reached through, itself a node or not; None: straight.
+    `via` is the jump host to nodes, which may be a node itself; None: direct connections.
     `artifacts` is the folder with files for nodes on this host; deploy.py gets it as `host.data.artifacts`.
-    Entering raises EngineError if the child process cannot live here, and says its last words.
+    Entering raises EngineError with the child process's last message if it cannot run here.
     """
 
     def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path, via: Target | None = None) -> None:
@@ -52,8 +52,8 @@ class Engines:
         self._events: queue.Queue[Event] = queue.Queue()
         self._unread: deque[Event] = deque()  # seen by `run`, not yet by `next`
         self._lock = threading.Lock()
-        self._pending: dict[str, str] = {}  # task -> node, of those the child has
-        self._ended = False  # the child has, and what it was given has failed
+        self._pending: dict[str, str] = {}  # task -> node, for the child's tasks
+        self._ended = False  # the child has ended, and its tasks have failed
         self._process: ChildProcess | None = None
         self._playbooks = Playbooks(self._work_dir, self._events.put, self._artifacts, via)
 
@@ -81,10 +81,10 @@ class Engines:
         self.close()
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Have more nodes, or others under their names; before anything was started on these."""
+        """Add nodes, or replace nodes of the same names; before any task of these was started."""
         more = {target.name: target for target in targets}
         self._targets |= more
-        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may just read it
+        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may read it meanwhile
         self._write({"add": [_target(target) for target in more.values()]})
 
     def start(self, task: Task) -> None:
@@ -103,9 +103,9 @@ class Engines:
             self._pending[task.id] = task.node
         try:
             self._write(_order(task, target))
-        except OSError:  # the child is gone
+        except OSError:  # the child has ended
             self._fail(task.id)
-        if self._ended:  # a child that is just going may still be written to, and hears nothing
+        if self._ended:  # an ending child may still accept writes, but does not read them
             self._fail(task.id)
 
     def withdraw(self, task: str) -> bool:
@@ -131,7 +131,7 @@ class Engines:
             self._unread.append(event)
 
     def close(self) -> None:
-        """End everything here within 2 s. What already runs on nodes ends there when its own time is up."""
+        """End all engines within 2 s. Running tasks on nodes end at their own limits."""
         deadline = time.monotonic() + 1.5
         self._playbooks.close(deadline)
         if self._process is not None:
@@ -146,7 +146,7 @@ class Engines:
         child.stdin.flush()
 
     def _read(self, child: subprocess.Popen[bytes]) -> None:
-        """In a thread: the child's events, and when it ends, an end for everything it was given."""
+        """Read the child's events; at its end, fail its pending tasks. Runs in a thread."""
         assert child.stdout is not None
         for line in child.stdout:
             if not line.endswith(b"\n"):  # it was killed while it wrote

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[0-9A-Za-z.:-]+")
 
 
 class UnreachableError(ExpectedError):
-    """A node cannot be worked on. `reason` is a word for programs (see `Event`), the text is for people."""
+    """An unreachable node. `reason` is a word for programs (see `Event`), the text is for people."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -30,11 +30,11 @@ class UnreachableError(ExpectedError):
 
 
 def host_keys(target: Target) -> list[tuple[str, str]]:
-    """Type and base64 of each host key that the inventory has.
+    """Return type and base64 of each host key in the inventory.
 
     Raises:
-        UnreachableError: there is none, or one is not an OpenSSH public key. Its text names no node, so that what is
-            true of many is printed once.
+        UnreachableError: without a key, or for an invalid OpenSSH public key. Its text names no node, so that the
+            same error of many nodes is printed once.
     """
     if not target.host_keys and target.start:
         raise UnreachableError("no-route", f"not started yet: {target.start}")
@@ -54,21 +54,21 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
 
 
 def known_hosts(targets: Iterable[Target]) -> str:
-    """Return the text of an OpenSSH known_hosts file; nodes without usable keys are left out, so they are refused."""
+    """Return the text of an OpenSSH known_hosts file; nodes without usable keys are left out, and so refused."""
     lines = []
     for target in targets:
         try:
             keys = host_keys(target)
         except UnreachableError:
-            continue  # said when the node is first used
+            continue  # reported when the node is first used
         lines += [f"{target.address} {kind} {text}\n" for kind, text in keys]
     return "".join(lines)
 
 
 # Private folders of a run. The next run removes the folders of killed runs.
 #
-# They lie in one folder a user, hpcforge-UID in the temporary folder; what is in use is locked by who uses it, and a
-# lock ends with its process, however that ends.
+# They are in one folder for each user, hpcforge-UID in the temporary folder. Their process locks them while they are in
+# use, and the lock ends with the process, however that ends.
 
 
 @contextmanager

@@ -18,7 +18,7 @@ CUT = " [rest of the line cut]"
 LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
 _ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log", "logs"}
 NODE_EVENTS = LAST_EVENTS | _ON_THE_WAY
-_SUDO_REMEDIES = {  # the line, and what sudo prints, in English: contact.py asks for that
+_SUDO_REMEDIES = {  # the remedy, and sudo's messages, in English: contact.py sets the language
     "in /etc/sudoers.d/USER: Defaults:USER !requiretty": ("must have a tty",),
     "in /etc/sudoers.d/USER: Defaults:USER secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": (
         "command not found",
@@ -30,7 +30,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def split_lines(chunks: Iterable[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """Lines without their ends, as soon as they are complete; one over `limit` bytes is cut there and marked."""
+    """Yield complete lines without their ends; a line over `limit` bytes is cut there and marked."""
     pieces: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -53,7 +53,7 @@ def _text(pieces: list[bytes], last: bytes, over: bool, limit: int) -> str:
 
 
 def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
-    """Kind and data of a line of the node program; None for anything else that happens to be on its output."""
+    """Return kind and data of the node program's line; None for other output."""
     if not line.startswith("{"):
         return None
     try:
@@ -63,12 +63,12 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
         return None
     kind = data.pop("event", None)
     if not isinstance(kind, str) or kind not in NODE_EVENTS:
-        return None  # "result" and "line" are ours to say
+        return None  # nodes must not send "result" and "line"
     return kind, data
 
 
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
-    """Return an event's complaint about the whole task; failed roles are left to the readers of the events."""
+    """Return an event's error about the whole task; failed roles are left to the readers of the events."""
     if kind == "no_root":
         user, reason = str(data.get("user")).strip(), str(data.get("error"))
         remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in reason for word in words))
@@ -117,15 +117,15 @@ def last_line(text: str) -> str:
     return lines[-1][:500] if lines else ""
 
 
-# The border where a node's lines come in.
+# The validation of a node's lines.
 #
-# An answer that is not of its type (`hpcforge.node.answer_types`) is none: that node has failed, and says so, and
-# nothing of the answer goes any further.
+# An answer that is not of its type (`hpcforge.node.answer_types`) is dropped, and the node counts as failed with that
+# error.
 
 
 @dataclass
 class AnswerReader:
-    """A node program's lines, taken one by one. `against` says why, for all its exit status, it is no success."""
+    """The reader of a node program's lines. `against`: the error that makes it fail regardless of its exit status."""
 
     changed: bool = False
     answered: bool = False
@@ -152,7 +152,7 @@ class AnswerReader:
         return kind, data
 
     def error(self, node: str, ended: str | None) -> str | None:
-        """Return why the program failed: by its lines, or else by how it `ended`."""
+        """Return the reason why the program failed: from its lines, else from how it `ended`."""
         return (
             self.against or ended or (None if self.answered else f"the node program on {node} ended without an answer")
         )
@@ -162,5 +162,5 @@ class AnswerReader:
 
 
 def cut_off(line: str) -> str:
-    """Return the complaint about a cut line, for the task or role that it belongs to."""
+    """Return the error about a cut line, for its task or role."""
     return f"a line of more than {MAX_LINE_BYTES >> 20} MiB was cut: {line[:60]!a} ..."

@@ -1,9 +1,9 @@
-"""A role's deploy.py: pyinfra operations over the connection that is there, each acting at once.
+"""A role's deploy.py: pyinfra operations over the present connection, each executed immediately.
 
-pyinfra keeps the current state and inventory in process-wide variables, so two nodes at a time would overwrite each
-other's. `prepare` moves all four of its context variables to where gevent keeps what belongs to one tree of greenlets
-(pyinfra spawns greenlets of its own, so a plain greenlet-local does not do). That uses private attributes of pyinfra;
-they are checked at start, and the minor version is pinned.
+pyinfra keeps the current state and inventory in process-wide variables: two nodes at a time would overwrite them.
+`prepare` moves all four context variables to gevent's storage for a tree of greenlets (pyinfra spawns greenlets of its
+own, so a plain greenlet-local is not enough). That uses private attributes of pyinfra; they are checked at start, and
+the minor version is pinned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class _TreeLocal:
-    """Stands in for a pyinfra context's container: `module` belongs to the current tree of greenlets."""
+    """A replacement of a pyinfra context's container: `module` belongs to the current tree of greenlets."""
 
     def __getattr__(self, name: str) -> Any:
         return _tree().get((id(self), name))
@@ -44,7 +44,7 @@ def _tree() -> dict[Any, Any]:
 
 
 class _Messages(logging.Handler):
-    """pyinfra says why something failed only in its log; this keeps it for the node it is about."""
+    """A log handler that collects messages by node: pyinfra only logs the reasons of failures."""
 
     def emit(self, record: logging.LogRecord) -> None:
         messages = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
@@ -57,7 +57,7 @@ def prepare() -> None:
     """Import pyinfra and make it safe for many nodes in one process.
 
     Raises:
-        EngineError: this pyinfra is not the one that this was written for.
+        EngineError: this version of pyinfra is not supported.
     """
     import pyinfra  # noqa: PLC0415  0.15 s, and only plans with a deploy.py need it
     import pyinfra.connectors.util as connector_util  # noqa: PLC0415
@@ -88,11 +88,11 @@ def deploy(
     timeout_s: float,
     emit: Emit,
 ) -> dict[str, Any]:
-    """Run `source` on a node. Gives the data of the "result" event; "changed" and "failed" events come before.
+    """Run `source` on a node. Return the data of the "result" event; "changed" and "failed" events come before.
 
     Raises:
         UnreachableError: the connection died.
-        EngineError: pyinfra is not as expected.
+        EngineError: this version of pyinfra is not supported.
     """
     prepare()
     late = gevent.Timeout(timeout_s)
@@ -111,7 +111,7 @@ def deploy(
 
 @contextmanager
 def _staging(link: Connection) -> Iterator[str]:
-    """Make a folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
+    """Make a folder of the login user for uploads: another user could guess and plant pyinfra's own names in /tmp."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
     in_sh = shlex.join(["/bin/sh", "-c", make])  # the login shell may be csh or fish
@@ -127,7 +127,7 @@ def _staging(link: Connection) -> Iterator[str]:
 
 
 def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
-    """Execute deploy.py in the context of a host; what its operations did becomes events."""
+    """Execute deploy.py in the context of a host, and emit its operations' results as events."""
     from hpcforge.engines.pyinfra.state import PyinfraProgress  # noqa: PLC0415
 
     role = source.parent.name
@@ -138,7 +138,7 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
     try:
         exec(compile(source.read_bytes(), str(source), "exec"), {"__name__": role, "__file__": str(source)})  # noqa: S102
     except (Exception, SystemExit) as failure:
-        if not link.alive and not isinstance(failure, EngineError):  # which says why the connection was given up
+        if not link.alive and not isinstance(failure, EngineError):  # an EngineError has its own reason
             raise lost(link.target) from failure
         error = _explain(failure, source, messages)
     progress.flush(host.state, host)
@@ -153,7 +153,7 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
 
 
 def _enter(host: Any) -> list[str]:
-    """Make `host` what pyinfra's `host`, `state`, `inventory` and `config` mean here. Gives where its log goes."""
+    """Set pyinfra's `host`, `state`, `inventory` and `config` for this greenlet tree. Return the list for its log."""
     from pyinfra import context  # noqa: PLC0415
 
     context.ctx_state.set(host.state)
@@ -166,7 +166,7 @@ def _enter(host: Any) -> list[str]:
 
 
 def _explain(failure: BaseException, source: Path, messages: list[str]) -> str:
-    """One sentence with the line of deploy.py, and what pyinfra logged on the way."""
+    """Return one sentence with the line of deploy.py, and pyinfra's log messages."""
     lines = [frame.lineno for frame in traceback.extract_tb(failure.__traceback__) if frame.filename == str(source)]
     place = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
     logged = "; ".join(messages[-3:])
