@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old or the new one, and the new one once it is said to be written."""
+"""Atomic writes of files: a crash leaves the old or the new file, and after the call returns the new one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 
-_LONGEST = 200  # bytes of a name that its temporary file keeps: 255 are the limit of file systems
+_LONGEST = 200  # bytes of a name in its temporary file's name: file systems allow 255
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
     """Replace a file; its mode holds from its first byte on, whatever the umask. Text is written as UTF-8.
 
-    Of several writers at once one wins, with its whole content: each has a temporary file of its own beside the file.
-    A device or a pipe, as /dev/null, is written to and not replaced.
+    Of several writers at once one wins, with its complete content: each has its own temporary file beside the file.
+    A device or a pipe, such as /dev/null, is written to and not replaced.
     """
     if path.exists() and not path.is_file():
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -34,7 +34,7 @@ def _beside(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] 
             with os.fdopen(handle, "wb") as file:
                 os.fchmod(handle, mode)
                 if owner is not None:
-                    with suppress(PermissionError):  # who is not root writes it as their own
+                    with suppress(PermissionError):  # without root the file gets the user's own
                         os.fchown(handle, *owner)
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
@@ -43,12 +43,12 @@ def _beside(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] 
             _remove(Path(name))
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # of the file, which the user knows
+        raise OSError(error.errno, error.strerror, str(path)) from None  # with the user's file name
     return Path(name)
 
 
 def _replace(temporaries: dict[Path, Path]) -> None:
-    """Give files their new contents, one at once after the other; none of these stays a temporary file."""
+    """Rename temporary files to their files, one directly after the other; remove them all after an error."""
     try:
         for path, temporary in temporaries.items():
             temporary.rename(path)
@@ -70,19 +70,19 @@ def _short(name: str) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return once the names in a folder are on the disk: what was renamed, linked or made there outlasts a crash."""
+    """Sync the names in a folder to disk: renames, links and new files survive a crash."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
+        if error.errno != errno.EINVAL:  # a file system without it
             raise
     finally:
         os.close(handle)
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Replace the text of a user's file, or make it: a link stays a link, and owner and mode as they were (else 0644).
+    """Replace the text of a user's file, or make it: links, owner and mode stay as they were (a new file: 0644).
 
     Raises `OSError`, also where its folder does not exist: it may be mistyped.
     """
@@ -90,9 +90,9 @@ def rewrite(path: Path, text: str) -> None:
 
 
 def rewrite_all(texts: Mapping[Path, str]) -> None:
-    """Replace the texts of files as `rewrite` does: none of them where one cannot be written.
+    """Replace the texts of files as `rewrite` does: none of them if one cannot be written.
 
-    Only a process that is killed between two renames, in microseconds, leaves a part of them.
+    Only a kill between two renames, in microseconds, leaves a part of them.
     """
     temporaries: dict[Path, Path] = {}
     try:

@@ -1,4 +1,4 @@
-"""Where roles/, smoke_tests/, page/ and other shipped folders are: beside the package, inside it when installed."""
+"""The shipped folders roles/, smoke_tests/, page/ and others: beside the package, inside it when installed."""
 
 from __future__ import annotations
 

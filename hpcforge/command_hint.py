@@ -1,4 +1,4 @@
-"""How to call this program again, for the lines that say what to type next."""
+"""The command line of this program, for hints with the next command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 def command_line(*words: object, **options: object) -> str:
     """Return a command line of this program, ready to paste: its words, and options by their names.
 
-    `typed("apply", path, limit=["w1", "w2"], yes=True)`; an option that is None, False or empty was not given.
+    `command_line("apply", path, limit=["w1", "w2"], yes=True)`; options that are None, False or empty are omitted.
     """
     rest = [str(word) for word in words]
     for name, value in options.items():
@@ -35,7 +35,7 @@ def _option(name: str, value: object) -> Iterator[str]:
 
 
 def _program() -> str:
-    """`hpcforge` where the shell finds this very program under that name, else as it was called."""
+    """Return `hpcforge` if the shell finds this program under that name, else the path that was called."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m hpcforge"

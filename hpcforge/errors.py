@@ -1,4 +1,4 @@
-"""What every error that is expected has in common: whoever sits at the terminal can do something about it."""
+"""The base class of expected errors: errors that the user at the terminal can resolve."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: ano
 
 
 class ExpectedError(Exception):
-    """Its text says what is wrong and where; `hint` what to do, "" where there is nothing to add."""
+    """An expected error. Its text says what is wrong and where; `hint` is the remedy, or ""."""
 
-    kind: ClassVar[Kind] = "error"  # the exit status of each is in hpcforge.cli.exit_codes
-    hint: str = ""  # what a class has to say of all its errors
+    kind: ClassVar[Kind] = "error"  # hpcforge.cli.exit_codes has the exit status of each
+    hint: str = ""  # the default hint of a class
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class ExpectedError(Exception):
 
 
 class UsageError(ExpectedError):
-    """What was asked for cannot be done as asked; `hint` says how."""
+    """A request that cannot be done in this form; `hint` has a valid form."""
 
     kind = "invalid"
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from hpcforge.errors import ExpectedError
 
-_NO_FOLDER_LOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)  # NFS locks only what is open for writing
+_NO_FOLDER_LOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)  # NFS locks only files that are open for writing
 _LIMIT_BYTES = 64 * 1024  # of the holders in a lock file
 
 
@@ -27,7 +27,7 @@ class HeldError(ExpectedError):
 
 
 def operator() -> str:
-    """Return the user at the terminal, also behind sudo."""
+    """Return the user at the terminal, also with sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a number without a name
@@ -38,7 +38,7 @@ def operator() -> str:
 def file_lock(path: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[IO[bytes]]:
     """Hold a lock file, open for appending; call `waiting` once if another process holds it.
 
-    A file that its last holder removed or replaced is opened again.
+    If its last holder removed or replaced the file, open it again.
     """
     while True:
         with path.open("ab") as file:
@@ -68,7 +68,7 @@ def folder_lock(*folders: Path) -> Iterator[None]:
 def held(path: Path, use: str, hint: str, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock file at once, and name this process in it.
 
-    `shared`: together with others who share it. Raises `HeldError`: "`use` by USER, process PID, since TIME".
+    `shared`: together with other shared holders. Raises `HeldError`: "`use` by USER, process PID, since TIME".
     """
     with path.open("a+b") as file:
         try:
@@ -99,7 +99,7 @@ def _is_at(path: Path, handle: int) -> bool:
 
 
 def _living(file: IO[bytes]) -> list[dict[str, object]]:
-    """Return the holders that a lock file names and that still run."""
+    """Return the holders in a lock file that still run."""
     file.seek(0)
     living = []
     for line in file.read(_LIMIT_BYTES).decode("utf-8", "replace").splitlines():

@@ -1,6 +1,6 @@
-"""The schema of a type as plain data, and values from outside validated against it.
+"""The schema of a type as plain data, and the validation of external values against it.
 
-`hpcforge.typed_json` says which types have schemas, and makes them. Values are only read. Standard library and Python
+`hpcforge.typed_json` makes schemas, and lists their types. Values are only read. Standard library and Python
 3.9 syntax, since this travels to the nodes.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Form = Sequence[Any]  # its name in one of the tables below, and what goes with that; JSON
+Form = Sequence[Any]  # its name in one of the tables below, and its arguments; JSON
 Check = Callable[[Any], None]
 
 _EXACT = 2**53
-_SHOWN = 40  # characters of a key or value in what is said
+_SHOWN = 40  # characters of a key or value in a message
 
 
 class MisfitError(ValueError):
-    """A value that is not of its type; as text, where and why: `receipt.run: not a whole number`."""
+    """A value that is not of its type; as text its place and the reason: `receipt.run: not a whole number`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class MisfitError(ValueError):
         self.place: list[str] = []
 
     def within(self, key: object) -> MisfitError:
-        """Return the same error, seen from one level further out."""
+        """Return the same error, with its place one level further out."""
         self.place.insert(0, _shown(key))
         return self
 
@@ -137,7 +137,7 @@ def _mapping(keys: Form, form: Form) -> Check:
 
 
 def _record(forms: Mapping[str, Form], required: Sequence[str]) -> Check:
-    items: dict[str, Check] = {}  # made when there is a value: most roles have few kinds of resources
+    items: dict[str, Check] = {}  # made on demand: most roles have few kinds of resources
 
     def fits(value: Any) -> None:
         if not isinstance(value, dict):
@@ -203,4 +203,4 @@ def _shown(value: object) -> str:
 
 
 def _small(value: str | float) -> bool:
-    return isinstance(value, str) or abs(value) <= _EXACT  # of a longer number the digits are not even made
+    return isinstance(value, str) or abs(value) <= _EXACT  # digits of a longer number are not computed

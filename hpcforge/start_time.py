@@ -1,4 +1,4 @@
-"""When the command began that is now at work: what a clock beside it would have been started at."""
+"""The start time of the present command, before Python itself started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ began_s: ContextVar[float] = ContextVar("began_s")  # on time.monotonic's clock
 
 
 def process_began_s() -> float:
-    """When this process was started, before Python was; now, where the system does not say."""
+    """Return the start time of this process, before Python started; the present time if the system has none."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         started_s = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")

@@ -1,9 +1,9 @@
-"""Progress of work that has many parts: how many have ended, which is at work the longest, and the time left.
+"""Progress of work with many parts: the number of ended parts, the longest active one, and the remaining time.
 
-The time left is given once a third of the work has ended, by weight (1 for each part, unless a caller has better, such
-as the seconds of an earlier run). It is the mean time of the ended parts for each unit of weight, times the weight that
-is left, less the time that parts have been at work, divided by the number that work side by side. Between two parts
-it only falls. At zero the parts take longer than those before, and no number is given.
+The remaining time is known once a third of the work has ended, by weight (1 for each part, unless a caller has better
+weights, such as the seconds of an earlier run). It is the mean time of ended parts for each unit of weight, times the
+remaining weight, less the time of active parts, divided by the number of parallel parts. Between two parts it only
+falls. At zero the parts take longer than earlier ones, and no number is shown.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Parts = Collection[str] | Mapping[str, float] | int  # names, names with weights
 Report = Callable[[str, str], None]
 _FIRST = 3  # no estimate before 1/3 of the work
 _REPORT_S = 1.0  # between two reports of nameless parts
-_SHORTEST_S = 1.0  # an estimate below it is none
+_SHORTEST_S = 1.0  # shorter estimates count as zero
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a tally. `left_s`: None before the first third, 0 where parts take longer than those before."""
+    """The state of a tally. `left_s`: None before the first third, 0 if parts take longer than earlier ones."""
 
     phase: str
     done: int
@@ -47,7 +47,7 @@ class Tally:
         self._began_s = self._reached_s = self._reported_s = clock()
         self._reached = self._width = 0
         self._at_work: dict[str, float] = {}
-        self._ended: dict[str, float | None] = {}  # seconds; None for a part that did not begin
+        self._ended: dict[str, float | None] = {}  # seconds; None for a part that did not start
 
     @property
     def names(self) -> Collection[str]:
@@ -63,7 +63,7 @@ class Tally:
         self._reports.append(report)
 
     def add(self, part: str) -> None:
-        """Add a part; nothing changes if it is there."""
+        """Add a part; a present one is unchanged."""
         with self._lock:
             if part in self._weights:
                 return
@@ -71,7 +71,7 @@ class Tally:
         self._changed(part, "added")
 
     def begin(self, part: str) -> None:
-        """Note that a part is at work, also one that is done again; nothing changes if it is."""
+        """Note that a part is active, also a repeated one; an active one is unchanged."""
         self.add(part)
         with self._lock:
             if part in self._at_work:
@@ -82,7 +82,7 @@ class Tally:
         self._changed(part, "begun")
 
     def end(self, part: str, *, failed: bool = False) -> None:
-        """Note that a part has ended; nothing changes if it had."""
+        """Note that a part has ended; an ended one is unchanged."""
         with self._lock:
             if part in self._ended:
                 return
@@ -91,7 +91,7 @@ class Tally:
         self._changed(part, "failed" if failed else "done")
 
     def reach(self, ended: int) -> None:
-        """Note how many nameless parts have ended; reports once a second."""
+        """Note the number of ended nameless parts; report once a second."""
         with self._lock:
             now_s = self._clock()
             if ended > self._reached:
@@ -103,7 +103,7 @@ class Tally:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count what happens inside as this part."""
+        """Count the block as this part."""
         self.begin(name)
         try:
             yield
@@ -151,7 +151,7 @@ Tallies = Callable[[str, Parts], AbstractContextManager[Tally]]
 
 @contextmanager
 def silent(name: str, parts: Parts) -> Iterator[Tally]:
-    """Yield a tally that reports to no one."""
+    """Yield a tally without reports."""
     yield Tally(name, parts)
 
 

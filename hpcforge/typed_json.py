@@ -1,10 +1,9 @@
-"""Data from outside against a type: it fits, or it is said where it does not.
+"""The validation of external data against a type; errors name the place.
 
-Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]`
-and `tuple[X, Y]` (lists in JSON), `dict[str, X]`, unions, TypedDicts, whose keys have to be there (but for
-`NotRequired`) and no others, and dataclasses, whose fields have to be there (but for those with a default). Numbers are
-finite and not beyond what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled
-once.
+Supported types are those of JSON: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]`
+and `tuple[X, Y]` (lists in JSON), `dict[str, X]`, unions, TypedDicts with exactly their keys (except
+for `NotRequired`), and dataclasses with their fields (except for those with a default). Numbers are finite and in the
+exact range of JSON; `Annotated` with a `Within` or `PrintableLine` restricts further. A type is compiled once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Types of what goes over the wire, beyond what Python's own say. Standard library."""
+"""Types of messages between operator host and nodes, in addition to Python's own. Standard library."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Within(NamedTuple):
 
 
 class PrintableLine(NamedTuple):
-    """Text of one line that can be printed as it is, of at most so many characters."""
+    """Printable text of one line, with at most `most` characters."""
 
     most: int
 
 
 class LazyType(NamedTuple):
-    """A type that is asked for when there is the first value of it, since to have it costs time."""
+    """A type that is made for its first value, since making it takes time."""
 
     of: Callable[[], Any]
 
 
 class Absent(NamedTuple):
-    """The key of this value may be absent."""
+    """A mark: the key of this value may be absent."""
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ else:
         """`typing.NotRequired`, which came with Python 3.11."""
 
         def __class_getitem__(cls, kind: Any) -> Any:
-            """The type, with a mark."""
+            """Return the type with the mark."""
             return Annotated[kind, Absent()]
 
 
@@ -46,7 +46,7 @@ Word = Annotated[str, PrintableLine(300)]  # a role, unit, package, state, versi
 Path = Annotated[str, PrintableLine(4096)]
 Count = Annotated[int, Within(0, 2**53)]
 
-MAX_RUN = 10**9  # a run a second would need thirty years to get there
+MAX_RUN = 10**9  # one run a second would reach it after thirty years
 RunNumber = Annotated[int, Within(0, MAX_RUN)]
 TimeS = Annotated[float, Within(0, 1e11)]  # since 1970: up to the year 5138
 SpanS = Annotated[float, Within(0, 1e9)]

@@ -1,4 +1,4 @@
-"""A folder of YAML files as a mapping by name, each of them an entry of one type. Pure."""
+"""A folder of YAML files as a mapping by name, each file an entry of the same type. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class FolderError(ExpectedError):
-    """A file of a folder is wrong; says which, where and why."""
+    """An invalid file of a folder; the text has file, place and reason."""
 
     kind = "invalid"
 
 
 class Folder(Mapping[str, T], Generic[T]):
-    """Its entries, by file name without `.yaml`. A file is read when its entry is looked for."""
+    """The entries of a folder, by file name without `.yaml`. A file is read on the first access to its entry."""
 
     def __init__(self, folder: Traversable, kind: type[T]) -> None:
         self._folder, self._kind = folder, kind
         self._read: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """One of them. Raises `KeyError`, or `FolderError` where its file is wrong."""
+        """Return an entry. Raises `KeyError`, or `FolderError` for an invalid file."""
         if name not in self._read:
             self._read[name] = self._entry(self._files[name])
         return self._read[name]

@@ -24,15 +24,13 @@ def quiet(_text: str) -> None:
 
 
 def cache() -> Path:
-    """Return the folder of base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (for a cold run,
-    say).
-    """
+    """Return the folder of base trees and packages, shared by labs; HPCFORGE_CACHE_DIR moves it, for a cold run."""
     return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()
 
 
 @contextmanager
 def host_lock(progress: Progress) -> Iterator[None]:
-    """One run at a time on what labs share: base trees, the choice of subnets, the inotify limit."""
+    """Hold the lock of the resources that labs share: base trees, the choice of subnets, the inotify limit."""
     with run_lock("host", "another lab is changing what labs share on this host", progress):
         yield
 
@@ -46,13 +44,13 @@ def run_lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory and all that is in it; nothing may change in it meanwhile.
+    """Remove a directory with its content; nothing may change in it meanwhile.
 
-    A file system that is mounted with `discard` tells the disk of each freed block and waits for the answer: some
-    milliseconds a file, of which a node's disk has tens of thousands. So they are removed in parallel.
+    On a file system mounted with `discard` each removal waits for the disk, for some milliseconds, and a node's disk
+    has tens of thousands of files. So files are removed in parallel.
 
     Raises:
-        OSError: something in it cannot be removed; `FileNotFoundError` if it is not there.
+        OSError: an entry cannot be removed; `FileNotFoundError` if the directory is missing.
     """
     files: list[str] = []
     by_depth: dict[int, list[str]] = defaultdict(list)

@@ -11,7 +11,7 @@ _SYSFS = Path("/sys/devices/system/cpu")
 
 
 def total_mib() -> int:
-    """All its memory."""
+    """Return its total memory."""
     return _mib("MemTotal")
 
 
@@ -21,7 +21,7 @@ def available_mib() -> int:
 
 
 def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
-    """Sockets, cores of each and threads of each core, as Slurm's daemon counts them on a node of this machine."""
+    """Return sockets, cores of each and threads of each core, as slurmd counts them on a node of this machine."""
     threads: dict[tuple[str, str], int] = {}
     for topology in sysfs.glob("cpu[0-9]*/topology"):
         core = (
@@ -35,7 +35,7 @@ def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
 
 
 def controllers(mounts: Path = _MOUNTS) -> frozenset[str]:
-    """Return the controllers of cgroup v2 that containers can have here; none where cgroup v1 has them all."""
+    """Return the controllers of cgroup v2 that containers can have here; none if cgroup v1 has them all."""
     for line in mounts.read_text().splitlines():
         _, mount_point, kind, *_ = line.split()
         if kind == "cgroup2":

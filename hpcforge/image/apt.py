@@ -1,4 +1,4 @@
-"""apt with lists and a state of its own: which packages an image is made of, exactly, and fetching them."""
+"""apt with its own lists and state: chooses the exact packages of an image, and fetches them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hpcforge.image.manifest import Package
 _INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
 _DATE = re.compile(r"^Date: (.*)$", re.MULTILINE)
 
-_LISTS_MIB = 64  # with what apt makes of them; 19 MiB were those of Debian 12 main
+_LISTS_MIB = 64  # with apt's caches; 19 MiB for Debian 12 main
 
 
 @dataclass(frozen=True)
 class Apt:
-    """apt for one release: what it keeps is in `home`, what is there at the host's own apt does not matter."""
+    """apt for one release, with its data in `home`, independent of the host's own apt."""
 
     home: Path
-    options: tuple[str, ...]  # the host's, without which its archives cannot be read
+    options: tuple[str, ...]  # the host's own, which its archives need
 
     @property
     def archives(self) -> Path:
@@ -45,7 +45,7 @@ class Apt:
 
     @property
     def epoch_s(self) -> int:
-        """When the youngest of the package lists was made (seconds since 1970, UTC)."""
+        """The date of the newest package list (seconds since 1970, UTC)."""
         texts = [path.read_text(errors="replace") for path in sorted((self.home / "lists").glob("*Release"))]
         dates = [parsedate_to_datetime(match[1]) for text in texts if (match := _DATE.search(text))]
         if not dates:
@@ -53,21 +53,21 @@ class Apt:
         return int(max(date.timestamp() for date in dates))
 
     def offered(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Those of the packages that the lists have, each with its versions."""
+        """Return the packages in the lists, each with its versions."""
         lines = run("apt-cache", *self._options(), "madison", "--", *names).splitlines() if names else []
         words = ([word.strip() for word in line.split("|")] for line in lines)
         return frozenset((columns[0], columns[1]) for columns in words if len(columns) > 1)
 
     def pin(self, text: str) -> None:
-        """Let nothing else be chosen than these preferences say."""
+        """Restrict the choice to these preferences."""
         (self.home / "preferences").write_text(text)
 
     def unpin(self) -> None:
-        """Let apt choose versions as it does."""
+        """Let apt choose versions by default."""
         self.pin("")
 
     def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
-        """Return the packages that an installation of these on an empty system would bring, in order of names."""
+        """Return all packages of an installation of these on an empty system, in order of names."""
         output = run("apt-get", *self._options(), "-s", "-q", "install", "--", *names)
         chosen = sorted(_INSTALLED.findall(output))
         text = run("apt-cache", *self._options(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
@@ -79,7 +79,7 @@ class Apt:
         )
 
     def fetch(self, packages: Sequence[Package], tick: Callable[[int], None]) -> None:
-        """Have the files of these packages, and no others; `tick` hears how many are there."""
+        """Fetch the files of these packages, and remove others; `tick` gets the number of present files."""
         files = {file_of(package) for package in packages}
         for path in self.archives.glob("*.deb"):
             if path.name not in files:
@@ -107,7 +107,7 @@ class Apt:
 
 
 def preferences(packages: Iterable[Package]) -> str:
-    """apt preferences by which these versions alone can be installed."""
+    """Return apt preferences that only allow these versions."""
     exact = [f"Package: {package.name}\nPin: version {package.version}\nPin-Priority: 1001\n" for package in packages]
     return "\n".join(["Package: *\nPin: release *\nPin-Priority: -1\n", *exact])
 

@@ -1,4 +1,4 @@
-"""Building an image: choose and lock its packages, fetch them, install them, look through the archive, keep it."""
+"""The build of an image: choose and lock its packages, fetch and install them, check the archive, and keep it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, t
 from hpcforge.image.request import KERNELS, ImageRequest, LeftPackage
 from hpcforge.tally import Tallies, silent
 
-# Looking through a root archive for what no image may hold: identities, secrets, traces of how it was made.
+# The check of a root archive for forbidden content: identities, secrets, traces of the build.
 _NEVER = re.compile(
     r"etc/ssh/ssh_host_.*|etc/hostname|etc/munge/munge\.key|etc/(?:passwd|shadow|group|gshadow)-|var/lib/dbus/machine-id"
     r"|var/lib/systemd/(?:random-seed|credential\.secret)|etc/ssl/private/.+|(?:root|home/[^/]+)/\.ssh/.+"
     r"|var/(?:tmp|backups)/.+|tmp/.+|var/lib/apt/lists/.+|var/cache/apt/archives/.+|var/lib/mysql/.+"
 )
 _EMPTY = re.compile(r"etc/machine-id|etc/resolv\.conf|var/log/.*")
-# At the beginning of a line and with a key behind it: programs that read keys have the words alone.
+# At the beginning of a line and followed by a key: programs that read keys contain only the words.
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=:, \r\n-]{64}", re.MULTILINE)
 _EXAMPLES = re.compile(r"usr/share/doc/.*")
 _PASSWORD = re.compile(rb"^([^:\n]+):(\$[^:\n]+):", re.MULTILINE)
@@ -42,7 +42,7 @@ _PASSWORD = re.compile(rb"^([^:\n]+):(\$[^:\n]+):", re.MULTILINE)
 def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
     """Return the faults of an archive, a line each; none: it may be an image.
 
-    Raise OSError or tarfile.TarError where it cannot be read to its end.
+    Raise OSError or tarfile.TarError if it cannot be read to its end.
     """
     problems: list[str] = []
     names: list[str] = []
@@ -76,20 +76,20 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str, epoch_s
             yield f"{name}: {account[0].decode(errors='replace')} has a password"
 
 
-# Debian package -> what it brings.
+# Debian package -> a file that it installs.
 _PROGRAMS = {
     "mmdebstrap": "/usr/bin/mmdebstrap",
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
 }
 _FOR_DISKS = {"e2fsprogs": "/usr/sbin/debugfs"}
 _MIB = 1 << 20
-_SPARE_MIB = 256  # for what is not in packages: compiled Python modules, lists, logs
-_SHOWN = 5  # of things that are wrong
+_SPARE_MIB = 256  # for files outside of packages: compiled Python modules, lists, logs
+_SHOWN = 5  # faults in a message
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image, and whether it was there already."""
+    """An image, and whether it existed already."""
 
     manifest: Manifest
     was_there: bool
@@ -97,7 +97,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Tell:
-    """Listeners: `say` gets what is done, `tally` the counts of the step at work."""
+    """Listeners: `say` gets the actions, `tally` the counts of the present step."""
 
     say: Progress
     tally: Tallies = silent
@@ -116,10 +116,9 @@ def require_programs(*, disk: bool = False) -> None:
 def build(
     request: ImageRequest, cluster: str, made_for: MadeFor, users: store.Users, tell: Tell, locked: Lock | None = None
 ) -> Built:
-    """Have an image of these packages; `locked`: in exactly the versions of this lock, which is of an equal request.
+    """Return an image of these packages, built if missing; `locked`: with the exact versions of this lock.
 
-
-    Raises ImageError: versions are not to be had any more, there is no room, or the result may not be an image.
+    Raises ImageError: versions are no longer available, there is no room, or the result has faults.
     """
     with store.lock(tell.say) as handle:
         store.sweep(tell.say)
@@ -134,19 +133,19 @@ def build(
 
 
 def found_for(request: ImageRequest) -> Manifest | None:
-    """Return the youngest image of such a request, as this hpcforge would build it on this host."""
+    """Return the newest image of this request with this hpcforge's recipe and this host's sources."""
     sources, how = _made(request)
     return store.matching(request, how, sources)
 
 
 def ensure_room(place: Path, lock: Lock) -> None:
-    """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
+    """Raise ImageError unless the tree, its archive and the fetched packages have room there."""
     fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
     long_commands.ensure_room(place, 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB, "an image needs")
 
 
 def pack(tree: Path, archive: Path, epoch_s: int) -> None:
-    """Write a tree as an archive that depends on nothing but the tree and `epoch_s`. Raises ImageError."""
+    """Write a tree as an archive that depends only on the tree and `epoch_s`. Raises ImageError."""
     argv: list[str | Path] = [*recipe.TAR, f"--mtime=@{epoch_s}", "--directory", tree, "--file", archive, "."]
     watched(argv, archive.parent, lambda: None)
 
@@ -165,7 +164,7 @@ def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) ->
 
 
 def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
-    """Package sources and recipe of an image of this request."""
+    """Return package sources and recipe of an image of this request."""
     return tuple(package_sources.sources(request.release).splitlines()), recipe.digest(package_sources.options())
 
 
@@ -183,7 +182,7 @@ def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt)
 
 
 def _again(locked: Lock, apt: Apt) -> Lock:
-    """Resolve the lock again. Raise ImageError where the result differs."""
+    """Resolve the lock again. Raise ImageError if the result differs."""
     offered = apt.offered([package.name for package in locked.packages])
     if missing := [
         f"{package.name} {package.version}"
@@ -203,12 +202,12 @@ def _again(locked: Lock, apt: Apt) -> Lock:
 
 
 def _asked(lock: Lock) -> list[str]:
-    """Return the packages that apt installs by name; the rest of an image comes with these."""
+    """Return the packages that apt installs by name; the others are their dependencies."""
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 
 def _existing_image(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
-    """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
+    """Return the image of these packages if its archive is intact, and record this blueprint as its user."""
     image = store.of_lock(lock)
     if image is None:
         return None
@@ -226,7 +225,7 @@ def _existing_image(lock: Lock, made_for: MadeFor, users: store.Users, say: Prog
 
 
 def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handle: int) -> Manifest:
-    with store.unused(name):  # said before minutes of work: the image of this name is replaced
+    with store.unused(name):  # fails before minutes of work: the image of this name will be replaced
         pass
     building = store.building(name)
     try:
@@ -254,7 +253,7 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
         _on_disk(archive)
         store.keep(building, name)
     except BaseException as error:
-        with suppress(OSError):  # what stays is swept by the next run
+        with suppress(OSError):  # the next run removes leftovers
             remove_tree(building)
         if isinstance(error, tarfile.TarError):
             raise ImageError(f"the archive of image {name} cannot be read: {error}") from None
@@ -285,7 +284,7 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
         "--mode=root",
         "--variant=minbase",
         f"--include={','.join(recipe.BASE)}",
-        "--skip=download/empty,essential/unlink",  # the fetched packages lie there already
+        "--skip=download/empty,essential/unlink",  # the fetched packages are there already
         "--dpkgopt=force-unsafe-io",
         *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in apt.options),
         f"--setup-hook={hook('setup')}",
@@ -300,7 +299,7 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
 
 
 def installed(tree: Path) -> tuple[Package, ...]:
-    """Return the packages that are installed in a tree, by name, version and architecture alone."""
+    """Return the installed packages of a tree, with name, version and architecture only."""
     query = ("dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W")
     output = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
     rows = [line.split("|") for line in output.splitlines()]
@@ -308,7 +307,7 @@ def installed(tree: Path) -> tuple[Package, ...]:
 
 
 def _count(tree: Path) -> int:
-    """How many packages are configured in a tree by now."""
+    """Return the number of packages that are configured in a tree."""
     try:
         return (tree / "var/lib/dpkg/status").read_text(errors="replace").count("Status: install ok installed\n")
     except FileNotFoundError:
@@ -316,7 +315,7 @@ def _count(tree: Path) -> int:
 
 
 def _differing(locked: Sequence[Package], have: Sequence[Package]) -> str:
-    """Describe the packages that are in one and not in the other; "" if there are none."""
+    """Describe the packages that are in only one of both; "" without any."""
     locked_names, installed_names = (
         {f"{package.name} {package.version} {package.architecture}" for package in packages}
         for packages in (locked, have)

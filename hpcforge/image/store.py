@@ -1,4 +1,4 @@
-"""The store of images: beside the labs' base systems, a folder each, which appears whole and is removed whole."""
+"""The store of images: beside the labs' base systems, one folder each, which is added and removed in one step."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hpcforge.image.request import ImageRequest
 from hpcforge.locks import file_lock, held
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
-Users = Callable[[Path], Sequence[str]]  # names of what lies on the images in a folder
-_BUILDING = ".building-"  # no name of an image begins with a dot
+Users = Callable[[Path], Sequence[str]]  # names of the users of images in a folder
+_BUILDING = ".building-"  # an image's name never begins with a dot
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def directory(name: str) -> Path:
 
 @contextmanager
 def lock(progress: Progress) -> Iterator[int]:
-    """One run at a time that builds or removes; the handle, for programs that are to hold it as long as they run."""
+    """Hold the lock of builds and removals; yield its handle, for programs that hold it while they run."""
     folder().mkdir(parents=True, exist_ok=True)
     busy = "waiting: another run is building or removing an image"
     with file_lock(folder() / ".lock", lambda: progress(busy)) as file:
@@ -48,7 +48,7 @@ def lock(progress: Progress) -> Iterator[int]:
 
 @contextmanager
 def in_use(name: str) -> Iterator[None]:
-    """Keep an image as it is while machines are written from it. Enter it under the lock."""
+    """Keep an image unchanged while machines are written from it. Enter it under the lock."""
     with held(_users(name), f"image {name} is being replaced", "run it again", shared=True):
         yield
 
@@ -85,7 +85,7 @@ def read(name: str) -> Manifest:
 
 
 def all_images() -> tuple[Manifest | Unreadable, ...]:
-    """Every image, in order of names."""
+    """Return every image, in order of names."""
     images: list[Manifest | Unreadable] = []
     for name in names():
         try:
@@ -96,7 +96,7 @@ def all_images() -> tuple[Manifest | Unreadable, ...]:
 
 
 def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Manifest | None:
-    """Return the youngest image of such a request, made as images are made now."""
+    """Return the newest image of this request with this recipe and these sources."""
     key = (request, recipe, tuple(sources))
     fit = [
         image
@@ -113,7 +113,7 @@ def of_lock(desired: Lock) -> Manifest | None:
 
 
 def checked(manifest: Manifest) -> Path:
-    """Return the archive of an image, read to its end; `ImageError` where it is not what was built."""
+    """Return the archive of an image after reading it completely; `ImageError` if it was changed."""
     path = directory(manifest.name) / ARCHIVE
     hint = f"hpcforge image remove {manifest.name}, then build it again"
     try:
@@ -133,20 +133,20 @@ def sha256_of(path: Path) -> str:
 
 
 def remove(name: str, used_by: Users, progress: Progress) -> None:
-    """Remove an image, and what a build that was cut off has left. Call under the lock.
+    """Remove an image, and leftovers of an interrupted build. Call under the lock.
 
-    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and
-    `HeldError` while machines are written from it.
+    `used_by` returns the labs that use files in a folder. Raises ImageError if a lab uses this image, and `HeldError`
+    while machines are written from it.
     """
     place = directory(name)
     if labs := used_by(place):
         raise ImageError(
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
-    if str(place) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
+    if str(place) in Path("/proc/self/mounts").read_text():  # by a lab without a record
         raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {place}`")
     if not place.is_dir():
-        read(name)  # says so
+        read(name)  # raises the error
     _discard(place)
     sweep(progress)
 
@@ -161,7 +161,7 @@ def building(name: str) -> Path:
 
 
 def keep(built: Path, name: str) -> None:
-    """Have what was built and checked under its name, in place of what is there. Call under the lock."""
+    """Move a built and checked image to its name, in place of an old one. Call under the lock."""
     place = directory(name)
     if place.exists():
         _discard(place)
@@ -171,7 +171,7 @@ def keep(built: Path, name: str) -> None:
 
 
 def sweep(progress: Progress) -> None:
-    """Remove what a build or removal that was cut off has left. Call under the lock."""
+    """Remove leftovers of interrupted builds and removals. Call under the lock."""
     for path in folder().iterdir() if folder().is_dir() else ():
         if path.name.startswith(_BUILDING):
             progress(f"removing {path}, of a run that was cut off")
@@ -179,7 +179,7 @@ def sweep(progress: Progress) -> None:
 
 
 def _discard(place: Path) -> None:
-    """Out of sight first, in one step. Raises `HeldError` while machines are written from it."""
+    """Rename a folder in one step, then remove it. Raises `HeldError` while machines are written from it."""
     with unused(place.name):
         trash = folder() / f"{_BUILDING}{place.name}-gone"
         if trash.exists():
@@ -190,7 +190,7 @@ def _discard(place: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have a folder's entries on disk."""
+    """Sync a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

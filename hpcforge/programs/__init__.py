@@ -1,4 +1,4 @@
-"""Programs whose text is sent to a node and run there: standard library alone, Python 3.9 syntax.
+"""Programs whose text is sent to a node and run there: standard library only, Python 3.9 syntax.
 
-Who sends one takes its text. A program imports no other module of hpcforge, and may be imported for its constants.
+The sender reads the text of the module. A program imports no other module of hpcforge; its constants may be imported.
 """

@@ -1,4 +1,4 @@
-"""Whether ports of other hosts answer. Its text is sent to a node and run there: standard library, Python 3.9 syntax.
+"""A probe of other hosts' ports. Its text is sent to a node and run there: standard library, Python 3.9 syntax.
 
 Each argument is ADDRESS:PORT, or ADDRESS:PORT/udp for a time server. It prints a line for each that does not answer:
 the argument, and the reason. A port is tried twice. All of it takes 10 s at most; untried ports have no line.
@@ -13,7 +13,7 @@ import sys
 import time
 
 TRY_S = 2.0  # a lost first packet is sent again after 1 s
-PAUSE_S = 1.0  # before the second try, of a daemon that restarts
+PAUSE_S = 1.0  # before the second try, for a restarting daemon
 LIMIT_S = 10.0
 AT_ONCE = 256  # connections
 _NTP_REQUEST = b"\x1b" + 47 * b"\0"  # version 3, mode 3 (client): RFC 5905

@@ -1,1 +1,1 @@
-"""Whether drivers, kernels, libraries and GPUs go together, and the nearest that do. Pure."""
+"""Compatibility of drivers, kernels, libraries and GPUs, and the nearest compatible set. Pure."""

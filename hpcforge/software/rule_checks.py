@@ -1,4 +1,4 @@
-"""What a blueprint says of drivers and what goes with them, judged by the table. Pure."""
+"""The check of a blueprint's drivers and related software by the table of rules. Pure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ONE: tuple[Component, ...] = (
     "gpudirect",
 )  # fmt: skip
 _SOURCES = "`software.sources.nvidia` (docs/software.md)"
-_FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
+_FACTS = ("secure_boot",)  # a firmware setting: no proposal changes it
 
 
 def breaches(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
-    """Return the breaches of rules by a blueprint's software; none where it has neither GPUs nor anything to judge."""
+    """Return the breaches of rules by a blueprint's software; none without GPUs and related software."""
     has_source = blueprint.software.sources.nvidia is not None
     software = declared(blueprint, catalog, system, nvidias=has_source)
     if {statement.component for statement in software} == {"slurm"}:
@@ -41,7 +41,7 @@ def breaches(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> tu
 def declared(
     blueprint: Blueprint, catalog: Catalog, system: Distribution, *, nvidias: bool
 ) -> tuple[StatedComponent, ...]:
-    """Everything of a blueprint that rules are about, with its place; `nvidias`: as NVIDIA's repository has it."""
+    """Return a blueprint's components for the rules, with their places; `nvidias`: from NVIDIA's repository."""
     gpus = tuple(_gpus(blueprint, catalog))
     components = [*_installed(blueprint.software, system, nvidias=nvidias), *_present(blueprint.software), *gpus]
     cuda = any(statement.component == "gpu" and not statement.value.startswith("cdna") for statement in gpus)
@@ -65,9 +65,9 @@ def declared(
 def judged(
     software: Sequence[StatedComponent], table: Compatibility, elsewhere: Sequence[StatedComponent] | None = None
 ) -> Iterator[Breach]:
-    """Yield the breaches of rules by a set, with the nearest set that works, and the rules that could not be judged.
+    """Yield the breaches of rules by a set, with the nearest working set, and rules that could not be judged.
 
-    `elsewhere` is the same set as NVIDIA's repository has it, where the blueprint does not name that.
+    `elsewhere` is the same set from NVIDIA's repository, if the blueprint does not name that repository.
     """
     broken = tuple(judge(software, table.rules))
     wrong = [broken_rule for broken_rule in broken if broken_rule.missing is None or broken_rule.rule.required]
@@ -103,7 +103,7 @@ def _wheels(frameworks: Frameworks, catalog: Catalog, system: Distribution) -> I
 
 
 def _installed(software: Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
-    """Yield the software that hpcforge is to install, and its source."""
+    """Yield the software that hpcforge installs, and its source."""
     if software.amd is not None:
         shown = f"{system.name.capitalize()} {system.release}"
         source = archive_name(system.name, system.release, nvidias=False)
@@ -120,7 +120,7 @@ def _installed(software: Software, system: Distribution, *, nvidias: bool) -> It
     yield StatedComponent("modules", nvidia.modules, (*_NVIDIA, "modules"), installed=True)
     for index, version in enumerate(nvidia.cuda):
         yield StatedComponent("cuda", version, (*_NVIDIA, "cuda", index), installed=True)
-    if nvidias:  # which has it, so that machines with NVSwitches get it
+    if nvidias:  # it has Fabric Manager, which machines with NVSwitches get
         yield StatedComponent("fabric_manager", MATCHED, (*_NVIDIA, "driver"), fixed=True, installed=True)
     if nvidia.dcgm is not None:
         yield StatedComponent("dcgm", nvidia.dcgm, (*_NVIDIA, "dcgm"), installed=True)
@@ -158,7 +158,7 @@ def _partition_topologies(blueprint: Blueprint, catalog: Catalog) -> Iterator[St
 
 
 def _gpus(blueprint: Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
-    """Yield the kinds of GPUs, and whether switches connect them, each where it is first declared."""
+    """Yield the kinds of GPUs, and NVSwitches, each at its first declaration."""
     first: dict[tuple[Component, str], StatedComponent] = {}
 
     def add(component: Component, value: str, loc: Loc, shown: str) -> None:
@@ -187,7 +187,7 @@ def _has_own(kind: tuple[tuple[str, ...], Override | None]) -> bool:
 
 
 def _place(broken: Broken, changed: Sequence[StatedComponent | None]) -> Loc:
-    """Return the line to change; else one that can change, and of several the needed one, which comes last."""
+    """Return the line to change: a proposed one, else one that can change; of several the last, which a rule needs."""
     proposed = [stated for stated in broken.of if stated in changed]
     return (proposed or [stated for stated in broken.of if not stated.fixed] or broken.of)[-1].loc
 
@@ -207,7 +207,7 @@ def _called(stated: StatedComponent) -> str:
 def _proposed(
     software: Sequence[StatedComponent], elsewhere: Sequence[StatedComponent] | None, table: Compatibility
 ) -> tuple[str, list[StatedComponent | None]]:
-    """Return the hint, the nearest set that works, and what of the blueprint that set changes."""
+    """Return the hint with the nearest working set, and the components of the blueprint that it changes."""
     proposal, others = nearest(software, table), nearest(elsewhere, table) if elsewhere else None
     hints, changed = [], [old for old, _ in changes(software, proposal or ())]
     if elsewhere and others == tuple(elsewhere):
@@ -224,7 +224,7 @@ def _proposed(
 def _changed(
     software: Sequence[StatedComponent], proposal: Sequence[StatedComponent], table: Compatibility
 ) -> Iterator[str]:
-    """Yield what a proposal changes, as it would be written, with where it comes from."""
+    """Yield the changes of a proposal in the form of the blueprint, with their origin."""
     for old, new in changes(software, proposal):
         origin = table.offered[new.component][new.value]
         instead = f"instead of {old.value}" if old else None
@@ -233,7 +233,7 @@ def _changed(
 
 
 def _key(stated: StatedComponent) -> str:
-    """Return the whole key of the blueprint that has a component, or would have it."""
+    """Return the full key of a component in the blueprint."""
     section = _NVIDIA if stated.installed and stated.component in NvidiaSection.model_fields else _PRESENT
     loc = stated.loc or (*section, stated.component)
     return ".".join(part for part in loc if isinstance(part, str))

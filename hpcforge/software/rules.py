@@ -1,4 +1,4 @@
-"""The rules of compatibility.yaml, as `hpcforge explain CODE` and docs/software.md say them. Pure."""
+"""The rules of compatibility.yaml, for `hpcforge explain CODE` and docs/software.md. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NAMES = {
 
 @cache
 def rules() -> dict[str, DesignRule]:
-    """Every rule by its code."""
+    """Return every rule by its code."""
     return {row.code: _rule(row) for row in load_compatibility().rules}
 
 
 def markdown() -> str:
-    """Return the table of docs/software.md, which leaves sources and whole sentences to `hpcforge explain`."""
+    """Return the table of docs/software.md, without sources; `hpcforge explain` has those."""
     rows = [
         f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} "
         f"| {_cell(row.needs.items())} | {row.reason} |"
@@ -39,7 +39,7 @@ def markdown() -> str:
 
 
 def _cell(conditions: Iterable[tuple[str, str]], installed: bool = False) -> str:
-    """Return conditions as compatibility.yaml has them, such as `CUDA >=11, <12; kernel`."""
+    """Return conditions in the form of compatibility.yaml, such as `CUDA >=11, <12; kernel`."""
     shown = "; ".join(
         NAMES[component].removeprefix("the ") + ("" if condition == "any" else f" {condition.replace(' | ', ' or ')}")
         for component, condition in conditions
