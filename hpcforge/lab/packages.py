@@ -1,9 +1,9 @@
-"""The caching package proxy of a lab: apt-cacher-ng on the lab's bridge address, and nowhere else.
+"""The caching package proxy of a lab: apt-cacher-ng, only on the lab's bridge address.
 
-Each running lab has a proxy and a cache directory of its own, since one directory does not bear two: the first lab on a
-host gets cache 0, a second at the same time cache 1. So the usual single lab always finds the warm one.
+Each running lab has its own proxy and cache directory, since two proxies cannot share one: the first lab on a host gets
+cache 0, a second lab at the same time cache 1. So the usual single lab always has the warm one.
 
-Connections over TLS pass through it unread, to the hosts and ports of the lab's package sources and to no others.
+TLS connections pass through it unread, only to the hosts and ports of the lab's package sources.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hpcforge.host.paths import RUN, cache
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 
-_USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root
+_USER = "apt-cacher-ng"  # made by the package; the proxy needs no root
 _FILE = "acng.conf"
-_PORTS = range(3177, 3200)  # not apt-cacher-ng's usual 3142, which a host may serve on all its addresses
+_PORTS = range(3177, 3200)  # not apt-cacher-ng's default 3142, which a host may serve on all its addresses
 _HTTP, _HTTPS = "80", "443"
-_REACH_S = 20  # how long the proxy may take to say whether a package source is there
-_AT_ONCE = 8  # sources that are asked for at the same time
+_REACH_S = 20  # limit for the proxy's answer about a package source
+_AT_ONCE = 8  # sources that are tested at the same time
 
 
 def choose_cache(used: Collection[str]) -> str:
@@ -40,7 +40,7 @@ def choose_cache(used: Collection[str]) -> str:
 
 
 def served_caches() -> set[str]:
-    """Return the cache directories that proxies are set up for, also those of labs that cannot be read."""
+    """Return the cache directories of configured proxies, also of labs that cannot be read."""
     texts = [path.read_text() for path in RUN.glob(f"{_configuration('*').name}/{_FILE}")]
     return {match[1] for text in texts if (match := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
 
@@ -59,7 +59,7 @@ def choose_port() -> int:
 
 
 def ensure_proxy(lab: Lab) -> bool:
-    """Have the lab's proxy running with its package sources; true if it was started now."""
+    """Start the lab's proxy with its package sources; return true if it was started now."""
     text = _text(lab)
     if _running(lab.name):
         path = _configuration(lab.name) / _FILE
@@ -79,7 +79,7 @@ def ensure_proxy(lab: Lab) -> bool:
 
 
 def reached(lab: Lab) -> dict[str, bool]:
-    """Which package sources of the lab answer through its proxy, as its nodes would ask."""
+    """Return which package sources of the lab answer through its proxy, as for its nodes."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return dict(zip(lab.sources, pool.map(partial(_reaches, lab), lab.sources), strict=True))
 
@@ -111,7 +111,7 @@ def _host_and_port(source: str) -> str:
 
 
 def allowed(sources: Collection[str]) -> Iterator[str]:
-    """Yield lines of configuration: the whole of HOST:PORT where nodes may go over TLS, and ports of plain http."""
+    """Yield lines of configuration: the allowed HOST:PORT of TLS connections, and ports of plain http."""
     places = {source: _host_and_port(source) for source in sources}
     secure = sorted({re.sub(r"[][.]", r"\\\g<0>", place) for source, place in places.items() if _secure(source)})
     if secure:
@@ -133,7 +133,7 @@ def _running(name: str) -> list[int]:
 
 
 def _is_proxy(argv: list[str], name: str) -> bool:
-    started = "apt-cacher-ng" in (Path(word).name for word in argv)  # also by the program that becomes it
+    started = "apt-cacher-ng" in (Path(word).name for word in argv)  # also a program that executes it
     return started and str(_configuration(name)) in argv
 
 
@@ -170,7 +170,7 @@ def _configure(lab: Lab, text: str) -> Path:
         directory.chmod(0o755)
     configuration = _configuration(lab.name)
     configuration.mkdir(parents=True, exist_ok=True)
-    # The upstream proxy's address may hold a password: its folder is closed before the file is there.
+    # The upstream proxy's address may have a password: the folder gets its mode before the file exists.
     shutil.chown(configuration, "root", _USER)
     configuration.chmod(0o750)
     write_atomically(configuration / _FILE, text, mode=0o640)
@@ -179,7 +179,7 @@ def _configure(lab: Lab, text: str) -> Path:
 
 
 def _upstream_proxy() -> str:
-    """How this host itself reaches package archives, if by a proxy."""
+    """Return this host's own proxy for package archives, if any."""
     match = re.search(
         r'^Acquire::http::Proxy "(http.*)";$', run("apt-config", "dump", "Acquire::http::Proxy"), re.MULTILINE
     )

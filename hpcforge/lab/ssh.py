@@ -11,7 +11,7 @@ from hpcforge.lab.state import Lab
 
 
 def greets(address: str, patience_s: float = 5) -> bool:
-    """Whether sshd says its first word there, within `patience_s` once it is connected to."""
+    """Return whether sshd sends its banner, within `patience_s` after the connection."""
     try:
         with socket.create_connection((address, 22), timeout=1) as connection:
             connection.settimeout(patience_s)

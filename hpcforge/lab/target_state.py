@@ -16,7 +16,7 @@ from hpcforge.lab.state import Lab, LabNode, PlacedNode
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What `up` was asked for.
+    """The request of `up`.
 
     `cidr` is used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     """
@@ -47,13 +47,13 @@ def trees_of(image: Path) -> Trees:
 
 
 def comes(existing: Lab | None, request: UpRequest) -> bool:
-    """Whether a node is asked for that is not there yet, or not of this release."""
+    """Return whether the request has a node that is new, or of another release."""
     present = {(node.name, node.release or existing.release) for node in existing.nodes} if existing else set()
     return not {(node.name, node.release or request.release) for node in request.nodes} <= present
 
 
 def check(request: UpRequest) -> None:
-    """`LabError` for what no lab could be."""
+    """Raise `LabError` for an invalid request."""
     check_user_name(request.login_user)
     names = [check_node_name(node.name) for node in request.nodes]
     if not names:
@@ -65,7 +65,7 @@ def check(request: UpRequest) -> None:
 
 
 def releases(request: UpRequest) -> tuple[str, ...]:
-    """Return the releases of its nodes, each once."""
+    """Return the releases of the requested nodes, each once."""
     return tuple(dict.fromkeys(node.release or request.release for node in request.nodes))
 
 
@@ -99,7 +99,7 @@ def new_lab(
 def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Collection[str] = ()) -> Lab:
     """Return an existing lab with the request added: present nodes keep their disk and address, new ones are added.
 
-    `trees` are by release. A node that is `bare`, with no disk yet, may be of another release than the one before it.
+    `trees` are by release. A `bare` node, without a disk, may get another release than before.
     """
     _refuse_another_kind(lab, request)
     if any(network.overlaps(lab.network_address) for network in request.avoid):

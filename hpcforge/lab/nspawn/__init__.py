@@ -1,4 +1,4 @@
-"""Labs of nspawn containers: a `hpcforge.lab.kinds.Kind`. Each node is a systemd, on an overlay above one base."""
+"""Labs of nspawn containers: a `hpcforge.lab.kinds.LabBackend`. Each node is a systemd on an overlay above a base."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ BOOTS = False
 SAVES = True
 
 
-def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - of every lab
-    """Containers have no memory of their own: None."""
+def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - the same for every lab
+    """Return None: containers share the host's memory."""
     return None
 
 
 def lay_out(lab: Lab, progress: Progress = quiet) -> None:
-    """They are made when they are started."""
+    """Do nothing: containers are made when they start."""

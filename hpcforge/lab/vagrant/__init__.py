@@ -1,6 +1,6 @@
-"""Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.Kind`.
+"""Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.LabBackend`.
 
-They are made of the same image as virtual machines (`hpcforge.lab.vm`), and get their identity in the same way.
+They use the same image as virtual machines (`hpcforge.lab.vm`), and get their identity in the same way.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ def written(lab: Lab, node: PlacedNode) -> Path:  # noqa: ARG001 - there is none
 
 
 def disk_sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
-    """None: there are no saves."""
+    """Return nothing: there are no saves."""
     return {}

@@ -1,4 +1,4 @@
-"""libvirt on this machine: its daemons, where no service manager runs them, and what is left of a lab in it."""
+"""libvirt on this machine: its daemons, if no service manager runs them, and the leftovers of a lab in it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hpcforge.lab.errors import LabError
 from hpcforge.host.paths import RUN
 from hpcforge.lab.names import lab_directory, lab_names
 
-LAID_OUT = "vagrant.json"  # what the Vagrantfile reads, in a lab's folder
+LAID_OUT = "vagrant.json"  # the Vagrantfile's input, in a lab's folder
 _SOCKET = Path("/run/libvirt/libvirt-sock")
-_DAEMONS = ("virtlogd", "libvirtd")  # in the order in which they start
+_DAEMONS = ("virtlogd", "libvirtd")  # in starting order
 _POOL = "default"
 _URI = "qemu:///system"
 _START_S = 30
 
 
 def ensure() -> None:
-    """Have libvirt answer. Where systemd runs it does so anyway: its sockets start it."""
+    """Start libvirt, and wait until it answers. With systemd its sockets start it."""
     if _answers():
         return
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def ensure() -> None:
 
 
 def release() -> None:
-    """End those of its daemons that we started, once no lab is left that needs them."""
+    """End the daemons that hpcforge started, once no lab needs them."""
     if any((lab_directory(name) / LAID_OUT).exists() for name in lab_names()):
         return
     for name in reversed(_DAEMONS):
@@ -48,24 +48,24 @@ def release() -> None:
 
 
 def is_installed() -> bool:
-    """Whether this machine has libvirt at all."""
+    """Return whether this machine has libvirt."""
     return shutil.which("virsh", path=PATH) is not None
 
 
 def domains(prefixes: Collection[str]) -> list[str]:
-    """Machines whose names begin so, running or not."""
+    """Return the machines with these name prefixes, running or not."""
     return _beginning(run(*_virsh("list", "--all", "--name")).split(), prefixes)
 
 
 def remove_domain(name: str) -> None:
-    """Kill a machine and forget it; what it has written goes with `remove_volumes`."""
+    """Kill a machine and undefine it; `remove_volumes` removes its disks."""
     if name in run(*_virsh("list", "--name")).split():
         run(*_virsh("destroy", name))
     run(*_virsh("undefine", name, "--managed-save", "--snapshots-metadata"))
 
 
 def remove_volumes(prefixes: Collection[str]) -> None:
-    """Remove the disks whose names begin so."""
+    """Remove the disks with these name prefixes."""
     if _POOL not in run(*_virsh("pool-list", "--name")).split():
         return
     run(*_virsh("pool-refresh", _POOL))

@@ -1,6 +1,6 @@
-"""Machines' disks: what a node writes, in a qcow2 above those that saves have set aside and the disk of an image.
+"""Machines' disks: a node's writes, in a qcow2 above those of saves and the disk of an image.
 
-A disk is a folder `disks/NUMBER` of its node's. The one that the node was made on holds its host key as well.
+A disk is a folder `disks/NUMBER` of its node. The node's first disk also has its host key.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hpcforge.lab.state import Lab, PlacedNode
 
 _FILE = "disk.qcow2"
 _DRIVE = "drive{number}.qcow2"
-_DRIVE_SIZE = "4G"  # as the machine sees it, whatever is declared; here it takes what was written
-_SIZE = "20G"  # as the machine sees it: its root file system grows to that when it first boots
+_DRIVE_SIZE = "4G"  # as the machine sees it, also if another size is declared; on the host it grows with writes
+_SIZE = "20G"  # as the machine sees it: its root file system grows to this size at its first boot
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
-    """Return the file of a node's own writes since it was made or since the last save or restore. Made if missing."""
+    """Return the file of a node's writes since it was made or last saved or restored. Make it if missing."""
     drives(lab, node)
     return _made(lab, node, _FILE, ("-b", _image(node) / node_system.DISK, "-F", "raw"), _SIZE)
 
 
 def drives(lab: Lab, node: PlacedNode) -> tuple[Path, ...]:
-    """Return the files of the node's writes on its further drives, in their order. Made if missing."""
+    """Return the files of the node's further drives, in their order. Make them if missing."""
     names = (_DRIVE.format(number=number) for number in range(node.drives))
     return tuple(_made(lab, node, name, (), _DRIVE_SIZE) for name in names)
 
@@ -39,7 +39,7 @@ def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], 
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name("new")
         new.unlink(missing_ok=True)
-        # By a path from here: a lab's folder may be moved.
+        # A relative path: a lab's folder may be moved.
         below = ("-b", f"../{node.disks[1]}/{name}", "-F", "qcow2") if len(node.disks) > 1 else made_on
         run("qemu-img", "create", "-q", "-f", "qcow2", *below, new, size, cwd=path.parent)
         new.rename(path)
@@ -93,7 +93,7 @@ def check(lab: Lab, node: PlacedNode) -> None:
 
 
 def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
-    """Remove all disks but these (node and number), and what is left of nodes that have none."""
+    """Remove all disks except these (node and number), and leftovers of nodes without disks."""
     for disk in lab.directory.glob("nodes/*/disks/*"):
         if (disk.parents[1].name, int(disk.name)) not in keep:
             remove_tree(disk)
