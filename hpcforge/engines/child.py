@@ -72,7 +72,7 @@ def main() -> None:
     core_dumps.forbid()  # secrets for nodes pass through
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection for each node: the usual 1024 are too few
-    tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
+    tasks_fd, events_fd = _private_copy(0, os.O_RDONLY), _private_copy(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
     packed("observe")  # the first request; meanwhile hpcforge reads the blueprint
     first = json.loads(next(lines, "null"))
@@ -95,7 +95,7 @@ def main() -> None:
     os._exit(0)  # connections and greenlets are no longer needed
 
 
-def _take_over(fd: int, flags: int) -> int:
+def _private_copy(fd: int, flags: int) -> int:
     """Return a private, non-blocking copy of a descriptor, and replace the original by a harmless one."""
     private = os.dup(fd)
     os.dup2(os.open(os.devnull, flags) if flags == os.O_RDONLY else 2, fd)
@@ -228,7 +228,7 @@ class _RemoteCommand:
             try:
                 ended = self._execute(command, stdin, left_s, self._take)
             except UnreachableError as error:
-                if not self._goes_on(error):
+                if not self._may_continue(error):
                     raise
                 self._reach_again(error)
                 attach: AttachRequest = {"verb": "attach", "task": self.task["task"], "after": self.events}
@@ -244,7 +244,7 @@ class _RemoteCommand:
         note = self._stop() if ended.late else ""
         return dataclasses.replace(ended, wall_s=time.monotonic() - start, note=note)
 
-    def _goes_on(self, error: UnreachableError) -> bool:
+    def _may_continue(self, error: UnreachableError) -> bool:
         """Return whether the task may continue on the node, and the node may still have the same host key."""
         if self.task["task"] is None or error.reason in _FINAL:
             return False

@@ -160,7 +160,7 @@ def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) ->
         )
     tell.say(f"reading the package lists of {request.distribution} {request.release}")
     apt.update(sources)
-    return _chosen(request, how, sources, apt) if locked is None else _again(locked, apt)
+    return _chosen(request, how, sources, apt) if locked is None else _resolve_again(locked, apt)
 
 
 def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
@@ -178,10 +178,10 @@ def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt)
         )
     omitted = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
     lock = Lock(request, how, sources, apt.epoch_s, (), omitted)
-    return replace(lock, packages=apt.choose(_asked(lock)))
+    return replace(lock, packages=apt.choose(_named_packages(lock)))
 
 
-def _again(locked: Lock, apt: Apt) -> Lock:
+def _resolve_again(locked: Lock, apt: Apt) -> Lock:
     """Resolve the lock again. Raise ImageError if the result differs."""
     offered = apt.offered([package.name for package in locked.packages])
     if missing := [
@@ -192,7 +192,7 @@ def _again(locked: Lock, apt: Apt) -> Lock:
         raise ImageError(f"no longer available: {_first(missing)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
-        chosen = apt.choose(_asked(locked))
+        chosen = apt.choose(_named_packages(locked))
     finally:
         apt.unpin()
     if chosen != locked.packages:
@@ -201,7 +201,7 @@ def _again(locked: Lock, apt: Apt) -> Lock:
     return locked
 
 
-def _asked(lock: Lock) -> list[str]:
+def _named_packages(lock: Lock) -> list[str]:
     """Return the packages that apt installs by name; the others are their dependencies."""
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
@@ -250,7 +250,7 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
         for path in building.iterdir():
             if path.name not in (store.ARCHIVE, store.MANIFEST):
                 remove_tree(path) if path.is_dir() else path.unlink()
-        _on_disk(archive)
+        _sync(archive)
         store.keep(building, name)
     except BaseException as error:
         with suppress(OSError):  # the next run removes leftovers
@@ -338,6 +338,6 @@ def _lines(words: Sequence[str]) -> str:
     return "".join(f"{word}\n" for word in words)
 
 
-def _on_disk(path: Path) -> None:
+def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())

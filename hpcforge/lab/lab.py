@@ -172,8 +172,8 @@ def save(name: str, save_name: str, progress: Progress, *, replace: bool = False
         if not kind_of(lab).SAVES:
             raise LabError(f"a rehearsal on {lab.kind} keeps no saves", "use another kind: `rehearse up --on vm`")
         if not (lab.under_way and (lab.under_way.step, lab.under_way.save) == ("saved", save_name)):
-            lab = _set_aside(lab, save_name, replace, progress)
-        return _go_on(lab, progress)
+            lab = _record_save(lab, save_name, replace, progress)
+        return _finish(lab, progress)
 
 
 def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[str] | None = None) -> Lab:
@@ -194,7 +194,7 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
         for node in affected:
             if node.name not in names:
                 progress(f"{node.name}: was not there at save {save_name}, and is gone")
-        return _go_on(back, progress)
+        return _finish(back, progress)
 
 
 def forget(name: str, save_name: str, progress: Progress) -> None:
@@ -243,7 +243,7 @@ def load(name: str) -> Lab | None:
     return state.read(name)
 
 
-def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
+def _record_save(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
     """Power all nodes off and record the save."""
     state.check_save(lab, save_name, replacing=replacing)
     kind = kind_of(lab)
@@ -262,7 +262,7 @@ def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) ->
     return lab
 
 
-def _go_on(lab: Lab, progress: Progress) -> Lab:
+def _finish(lab: Lab, progress: Progress) -> Lab:
     """Finish a recorded save or restore."""
     with host_lock(progress):
         kind_of(lab).prepare_host()

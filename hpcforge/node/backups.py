@@ -71,7 +71,7 @@ def restore(path: str, before: Json | None, folder: Path = FOLDER) -> str | None
     try:
         roots = paths.is_roots(directory)
         try:
-            return _put_back(directory, name, path, before, folder)
+            return _restore(directory, name, path, before, folder)
         except OSError as error:
             if roots:
                 raise
@@ -84,7 +84,7 @@ def _too_large(path: str) -> TooLargeError:
     return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away")
 
 
-def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
+def _restore(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
     entry = files.look_at(directory, name, path)
     if entry is not None and entry.kind not in ("file", "symlink"):
         kind = NodeError if paths.is_roots(directory) else UnsafeError

@@ -76,8 +76,8 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
     disk_space.check(())
     with lock.held(request, "converge, finish"):
         remembered = receipt.begin(request, report)
-        taken_back = {role["role"]: guard.refused(remembered, role) for role in work}
-        fresh = [role for role in work if not taken_back[role["role"]]]
+        reverts = {role["role"]: guard.refused(remembered, role) for role in work}
+        fresh = [role for role in work if not reverts[role["role"]]]
         remembered = guard.forget_reverted(ownership.intend(remembered, work), fresh)
         receipt.save(remembered)
         package_manager.of_node().release()
@@ -85,7 +85,7 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
             units.reload()
         for role in work:
             if report.goes_on(role):
-                remembered = _finish_role(role, remembered, report, taken_back[role["role"]])
+                remembered = _finish_role(role, remembered, report, reverts[role["role"]])
         _still_running([role for role in work if role["role"] not in {**report.failures, **report.skips}], report)
         _end_guarded(work, remembered, report)
 
@@ -191,15 +191,15 @@ def _end_guarded(work: Sequence[WorkRequest], remembered: Receipt, report: Event
     for role in work:
         request = role.get("guard")
         if request and role["role"] in report.failures:
-            remembered = _take_back(role["role"], request, remembered, report)
+            remembered = _revert(role["role"], request, remembered, report)
     guard.extend([role for role in work if role["role"] not in report.failures])
 
 
-def _take_back(role: str, request: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
+def _revert(role: str, request: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
     if not any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
         return remembered
     error = report.failures[role]
-    remembered = guard.take_back(request["id"], remembered, report, error)
+    remembered = guard.revert_now(request["id"], remembered, report, error)
     report.failed(role, "guard", request["id"], f"{error}\nits changes were reverted")
     return remembered
 
@@ -254,13 +254,13 @@ def _why_missing(name: str, result: package_manager.TransactionResult) -> str:
     return result.error or f"{succeeded}, but {name!r} is not installed: a virtual package? name a real one"
 
 
-def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, taken_back: str | None) -> Receipt:
+def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, reverted: str | None) -> Receipt:
     request, asked_units, before = role.get("guard"), role.get("units", ()), report.count
     kind = name = ""
     try:
-        if request and taken_back:
+        if request and reverted:
             kind, name = "guard", request["id"]
-            raise NodeError(taken_back)
+            raise NodeError(reverted)
         if request and asked_units:
             guard.arm(role["role"], request, names=[unit["name"] for unit in asked_units])
         for unit in asked_units:
@@ -282,7 +282,7 @@ def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, 
     except Exception as error:
         report.failed(role["role"], kind, name, error)
         if request:
-            remembered = _take_back(role["role"], request, remembered, report)
+            remembered = _revert(role["role"], request, remembered, report)
     return remembered
 
 

@@ -96,7 +96,7 @@ def obstacle(path: str, kind: str) -> str | None:
     except NodeError as error:
         return str(error)
     try:
-        return _in_the_way(path, look_at(folder, name, path, limit=0), kind)
+        return _conflict(path, look_at(folder, name, path, limit=0), kind)
     except UnsafeError as error:
         return str(error)
     finally:
@@ -118,7 +118,7 @@ def put_file(file: File, content: bytes | None) -> str | None:
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        _refuse(_in_the_way(path, entry, "file"))
+        _refuse(_conflict(path, entry, "file"))
         # A user may have hard-linked another file here: a file with a second link is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return fix_rights(folder, name, entry, desired_rights)
@@ -145,7 +145,7 @@ def put_directory(directory: Directory) -> str | None:
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        _refuse(_in_the_way(path, entry, "directory"))
+        _refuse(_conflict(path, entry, "directory"))
         if entry:
             return fix_rights(folder, name, entry, desired_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
@@ -286,16 +286,16 @@ def read_text(path: str) -> str | None:
         os.close(fd)
 
 
-def _in_the_way(path: str, entry: PathEntry | None, kind: str) -> str | None:
+def _conflict(path: str, entry: PathEntry | None, kind: str) -> str | None:
     """Return the reason why an entry cannot become a file or directory (`kind`); a link is replaced by a file."""
     if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
         return None
     return f"{path} is a {_KINDS[entry.kind]} where a {kind} is expected; move it away"
 
 
-def _refuse(in_the_way: str | None) -> None:
-    if in_the_way:
-        raise NodeError(in_the_way)
+def _refuse(message: str | None) -> None:
+    if message:
+        raise NodeError(message)
 
 
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}

@@ -127,15 +127,15 @@ def backup_digests(states: Sequence[Json]) -> Iterator[str]:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
 
 
-def take_back(guard: str, remembered: Receipt, report: EventReporter, reason: str) -> Receipt:
+def revert_now(guard: str, remembered: Receipt, report: EventReporter, reason: str) -> Receipt:
     """Revert a guarded change, and return the receipt with the revert. Reports errors and never raises them."""
     state = _load(_checked(guard))
     if state is None:
         return remembered
     new = [name for name, before in state["units"].items() if not before["active"]]
     old = [name for name, before in state["units"].items() if before["active"]]
-    errors = _units_back(state, new, report)  # first: stopping them may need the files
-    errors += [*_files_back(state, report), *_units_back(state, old, report)]
+    errors = _restore_units(state, new, report)  # first: stopping them may need the files
+    errors += [*_restore_files(state, report), *_restore_units(state, old, report)]
     entries = [
         {"guard": guard, "role": role, "since_s": time.time(), "why": reason, "errors": errors}
         for role in state["roles"]
@@ -192,7 +192,7 @@ def revert(request: RevertRequest, report: EventReporter) -> None:
             remembered = receipt.load_for_change()._replace(trouble=None)
         except NodeError:
             remembered = receipt.load()  # a newer hpcforge's: it is not written, and the change is reverted
-        take_back(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
+        revert_now(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
 
 
 def disarm_all() -> None:
@@ -254,7 +254,7 @@ def _disarm(guard: str) -> None:
     commands.run(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
 
 
-def _files_back(state: Json, report: EventReporter) -> list[str]:
+def _restore_files(state: Json, report: EventReporter) -> list[str]:
     errors = []
     for path, before in state["files"].items():
         try:
@@ -271,7 +271,7 @@ def _files_back(state: Json, report: EventReporter) -> list[str]:
     return errors
 
 
-def _units_back(state: Json, names: Sequence[str], report: EventReporter) -> list[str]:
+def _restore_units(state: Json, names: Sequence[str], report: EventReporter) -> list[str]:
     errors = []
     for name in names:
         before = state["units"][name]

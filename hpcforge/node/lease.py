@@ -48,7 +48,7 @@ def _take(
     if holder and holder["silent_s"] < request["stale_s"] and holder["run_id"] != request.get("over"):
         return holder, None
     if holder:
-        _tell_end(folder, holder)
+        _record_end(folder, holder)
     _save(folder, request, old if mine else None)
     return None, holder
 
@@ -61,13 +61,13 @@ def _drop(
     if old is None or old["run_id"] != request["run_id"]:
         return None if old is None else _holder(old), None
     if request.get("cut_off"):
-        _tell_end(folder, {**_holder(old), "number": request.get("number") or old["number"]})
+        _record_end(folder, {**_holder(old), "number": request.get("number") or old["number"]})
     os.unlink(_FILE, dir_fd=folder)
     os.fsync(folder)
     return None, None
 
 
-def _tell_end(folder: int, holder: answer_types.HolderAnswer) -> None:
+def _record_end(folder: int, holder: answer_types.HolderAnswer) -> None:
     """Write a line of history for a run that will not write its own."""
     about = {key: holder[key] for key in ("who", "number", "since_s")}
     head_records.append(

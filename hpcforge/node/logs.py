@@ -49,19 +49,19 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
         entries = (
             (time_s, node, line)
             for node in request["nodes"]
-            for time_s, line in _of_node(folder, names, node, text, request["since_s"])
+            for time_s, line in _node_lines(folder, names, node, text, request["since_s"])
         )
         newest = heapq.nlargest(max(request["last"], 1), counted(entries))  # keeps only these in memory
     finally:
         os.close(folder)
-    shown = _within(newest)
+    shown = _fitting(newest)
     lines = [{"time_s": time_s, "node": node, "line": line.decode("utf-8", "replace")} for time_s, node, line in shown]
     stored = sorted(node for node in request["nodes"] if f"{node}.log" in names)
     report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": stored})
     return {}
 
 
-def _within(newest: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
+def _fitting(newest: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
     """Return the newest lines that fit in an answer, the oldest of them first; `newest` has the newest first."""
     room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
     for entry in newest:
@@ -72,13 +72,13 @@ def _within(newest: list[tuple[float, str, bytes]]) -> list[tuple[float, str, by
     return shown[::-1]
 
 
-def _of_node(folder: int, names: list[str], node: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+def _node_lines(folder: int, names: list[str], node: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
     for name in names:
         if name.startswith(f"{node}.log") and _SET_ASIDE.fullmatch(name.removeprefix(f"{node}.log")):
-            yield from _of_file(folder, name, text, since_s)
+            yield from _file_lines(folder, name, text, since_s)
 
 
-def _of_file(folder: int, name: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+def _file_lines(folder: int, name: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
     """Yield the lines of a file; none of a link or a missing file, and the readable part of a damaged one."""
     with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)

@@ -40,12 +40,12 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
     node_facts = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
     accounts = user_ids.accounts(request["folders"]) if "folders" in request else None
-    differences, in_the_way = [], []
+    differences, obstacle_answers = [], []
     for index, role in enumerate(desired):
         difference = {
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
-            **_goes_for(role, foreseen),
+            **_removals_for(role, foreseen),
             **{kind.name: _compare(role, kind, remembered, report) for kind in TABLE},
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
@@ -54,9 +54,9 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-            in_the_way += _conflicts(role, difference, remembered, receipt_answer["surplus"])
-    in_the_way = obstacles.with_commands(in_the_way, desired)
-    in_the_way += obstacles.search(_host(request, differences, remembered), report)
+            obstacle_answers += _conflicts(role, difference, remembered, receipt_answer["surplus"])
+    obstacle_answers = obstacles.with_commands(obstacle_answers, desired)
+    obstacle_answers += obstacles.search(_host(request, differences, remembered), report)
     answers = commands.answers(report)
     node_facts["nvml"] = facts.driver_says(driver)
     node_facts["amdgpu"] = amdgpu.told(Path("/sys"))
@@ -65,7 +65,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
             "event": "observed",
             "facts": node_facts,
             "differs": differences,
-            "obstacles": in_the_way,
+            "obstacles": obstacle_answers,
             "accounts": accounts,
             "reads": reads,
             "answers": answers,
@@ -221,7 +221,7 @@ def _foreseen(desired: Sequence[DesiredRoleRequest], lacking: frozenset[str]) ->
         return {"removes": {}, "unforeseen": lacking}
 
 
-def _goes_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
+def _removals_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
     """Return the removals that a role's packages cause, and the packages whose removals are not known yet."""
     names = set(role.get("packages", ()))
     removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]

@@ -60,10 +60,10 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         requested = _everything(remembered, request["work"]) if leave else request["work"]
         work = _in_order(requested, remembered, report)
         _arm(work, remembered, report)
-        _take_away([role for role in work if not _is_kept(role)], remembered, report)
+        _remove_resources([role for role in work if not _is_only_forgotten(role)], remembered, report)
         succeeded = [role for role in work if role["role"] not in report.failures]
         remaining = ownership.forget(remembered, succeeded)
-        made = _directories([role for role in succeeded if not _is_kept(role)], remembered, remaining, report)
+        made = _directories([role for role in succeeded if not _is_only_forgotten(role)], remembered, remaining, report)
         if remembered.roles:  # else an earlier request removed all, and the remaining items are not known any more
             stays = [*_remains(succeeded, remembered, remaining, made), *(_OURS if leave else ())]
             report.emit({"event": "remains", "stays": kept_on_removal.existing(stays, [], [])})
@@ -73,15 +73,15 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         remaining = _end_guarded(work, remaining, report)
         backups.tidy(remaining, guard.backup_digests(guard.armed()))
         if leave and not report.failures:
-            _go(report)
+            _remove_traces(report)
 
 
-def _is_kept(role: LessRequest) -> bool:
+def _is_only_forgotten(role: LessRequest) -> bool:
     """Return whether a removed role keeps all its resources, so that it is only forgotten."""
     return role.get("on_remove") == "keep" and not role.get("wanted")
 
 
-def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
+def _remove_resources(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
     def act_on(kind: str, key: str, act: Act) -> set[str]:
         return _act(work, kind, key, act, remembered, report)
 
@@ -92,12 +92,12 @@ def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventRe
             lambda entry, name: handler(kind.name).restore(name, entry[kind.name][name], report),
         )
 
-    act_on("unit", "units", _unit_down)
+    act_on("unit", "units", _stop_unit)
     moved: set[str] = set().union(*(put_back(kind) for kind in reversed(TABLE) if not kind.early))
     if any(role["units"] or of_kind(role, "files") for role in work):
         units.reload()
-    act_on("unit", "units", partial(_unit_back, moved))
-    act_on("directory", "trees", _tree_gone)
+    act_on("unit", "units", partial(_restore_unit, moved))
+    act_on("directory", "trees", _remove_tree)
     _purge(work, report)
     for kind in reversed(TABLE):
         if kind.early:
@@ -129,7 +129,7 @@ def _end_guarded(work: Sequence[LessRequest], remaining: Receipt, report: EventR
     for role in work:
         error, request = report.failures.get(role["role"]), role.get("guard")
         if request and error and any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
-            remaining = guard.take_back(request["id"], remaining, report, error)
+            remaining = guard.revert_now(request["id"], remaining, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
     return remaining
 
@@ -192,13 +192,13 @@ def _ours(role: LessRequest, kind: str, remembered: Receipt) -> list[str]:
     return [name for name in of_kind(role, kind) if name in remembered.roles[role["role"]][kind]]
 
 
-def _unit_down(entry: Json, name: str) -> str | None:
+def _stop_unit(entry: Json, name: str) -> str | None:
     """Stop and disable a unit, unless it ran or was enabled before hpcforge."""
     before = entry["units"][name]
     return units.take_down(name, stop=not before["active"], disable=not before["enabled"])
 
 
-def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
+def _restore_unit(moved: Collection[str], entry: Json, name: str) -> str | None:
     """Start the earlier service again, with its earlier configuration."""
     before, present = entry["units"][name], units.query([name])[name]
     actions = ["enable"] if before["enabled"] and not present.enabled else []
@@ -207,7 +207,7 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
     return units.bring_up(name, actions) if actions else None
 
 
-def _tree_gone(entry: Json, path: str) -> str | None:
+def _remove_tree(entry: Json, path: str) -> str | None:
     """Remove the tree that a role's own code made; earlier content is not its own."""
     return trees.remove(path) if entry["trees"][path] else None
 
@@ -247,7 +247,7 @@ def _remains(
         removals["packages"] = [name for name in entry["packages"] if name not in owned]
         coded = role["role"] in remembered.opaque
         stays += kept_on_removal.expected(role["role"], entry, removals, not role.get("wanted"), coded)
-        if not _is_kept(role):
+        if not _is_only_forgotten(role):
             files += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
     return kept_on_removal.existing(stays, files, directories)
 
@@ -299,7 +299,7 @@ def _tidy(folder: int, name: str) -> None:
         os.close(fd)
 
 
-def _go(report: EventReporter) -> None:
+def _remove_traces(report: EventReporter) -> None:
     """Remove hpcforge's last traces: the armed guards, and its own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):

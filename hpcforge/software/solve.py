@@ -90,7 +90,7 @@ def nearest(software: Sequence[StatedComponent], table: Compatibility) -> tuple[
     rules = [rule for rule in table.rules if rule.severity == "error"]
     start = tuple(software)
     for most in range(1, len(start) + len(table.offered) + 1):
-        solutions = set(_mended(start, frozenset(), most, rules, table.offered, set()))
+        solutions = set(_solutions(start, frozenset(), most, rules, table.offered, set()))
         if solutions:
             return min(
                 solutions,
@@ -154,7 +154,7 @@ def _wrong(
             yield Broken(rule, (*parts, driver))
 
 
-def _mended(
+def _solutions(
     software: tuple[StatedComponent, ...],
     changed: frozenset[int],
     remaining: int,
@@ -170,20 +170,20 @@ def _mended(
     if software in visited:
         return
     visited.add(software)
-    ways = [
-        list(_ways(broken_rule, software, changed, offered))
+    repairs = [
+        list(_repairs(broken_rule, software, changed, offered))
         for broken_rule in judge(software, rules)
         if is_error(broken_rule)
     ]
-    if not ways:
+    if not repairs:
         yield software
     elif remaining:
-        for place, stated in min(ways, key=len):
+        for place, stated in min(repairs, key=len):
             candidate = (*software[:place], stated, *software[place + 1 :])
-            yield from _mended(candidate, changed | {place}, remaining - 1, rules, offered, visited)
+            yield from _solutions(candidate, changed | {place}, remaining - 1, rules, offered, visited)
 
 
-def _ways(
+def _repairs(
     broken: Broken,
     software: Sequence[StatedComponent],
     changed: frozenset[int],

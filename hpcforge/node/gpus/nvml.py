@@ -148,10 +148,10 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
     if pid == 0:
         try:
             os.setsid()
-            _alone(tell)
+            _close_others(tell)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)  # if no process reads it to its end
             signal.setitimer(signal.ITIMER_REAL, limit_s + _REAP_S)
-            _tell_all(library, tell)
+            _send_all(library, tell)
         finally:
             os._exit(0)
     os.close(tell)
@@ -185,7 +185,7 @@ def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
     return report
 
 
-def _alone(tell: int) -> None:
+def _close_others(tell: int) -> None:
     """Close all but the pipe: a hanging process must not keep the connection to the operator host open."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -227,7 +227,7 @@ def _reap(pid: int, kill: bool) -> int | None:
         time.sleep(0.01)
 
 
-def _tell_all(library: str, tell: int) -> None:
+def _send_all(library: str, tell: int) -> None:
     def say(line: dict[str, Any]) -> None:
         os.write(tell, (json.dumps(line) + "\n").encode("ascii"))
 
@@ -340,13 +340,13 @@ class _Library:
         self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         return _at_most(memory.total >> 20, 1 << 24)
 
-    def _two(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
+    def _pair(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
         current, pending = _UINT(), _UINT()
         self.call(function, handle, ctypes.byref(current), ctypes.byref(pending))
         return bool(_at_most(current.value, 1)), bool(_at_most(pending.value, 1))
 
     def _ecc(self, handle: ctypes.c_void_p) -> bool:
-        return self._two(handle, "nvmlDeviceGetEccMode")[0]
+        return self._pair(handle, "nvmlDeviceGetEccMode")[0]
 
     def _remapped(self, handle: ctypes.c_void_p) -> dict[str, Any]:
         """Return remapped rows. With MIG instances NVML does not report them."""
@@ -400,7 +400,7 @@ class _Library:
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
         """Return the instances by the ends of their names (`1g.10gb`); None if MIG is off."""
-        if not self._two(handle, "nvmlDeviceGetMigMode")[0]:
+        if not self._pair(handle, "nvmlDeviceGetMigMode")[0]:
             return None
         most = self._number(handle, "nvmlDeviceGetMaxMigDeviceCount", (), _UINT, _MOST_GPUS)
         names = []

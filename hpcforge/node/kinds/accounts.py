@@ -77,9 +77,9 @@ def put(account: Account) -> str | None:
     """
     name, number = account.name, account.uid
     user = _user(name)
-    in_the_way = obstacle(account, None)
-    if in_the_way:
-        raise NodeError(in_the_way)
+    conflict = obstacle(account, None)
+    if conflict:
+        raise NodeError(conflict)
     changes = []
     if unix.gid(name) is None:
         unix.edit(["groupadd", "--gid", str(number), "--", name])

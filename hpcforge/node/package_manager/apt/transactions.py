@@ -233,7 +233,7 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: E
             trouble, refresh, refreshed = _update(report), False, True
         removals = apt_simulation.install(names) if removes or forbidden else None
         if removals and removals - removes:
-            return TransactionResult(unknown, _would_go(names, removals - removes))
+            return TransactionResult(unknown, _forbidden_removals(names, removals - removes))
         disk_space.check_packages(names)
         end = run("install", ["--no-install-recommends", *([] if removals else ["--no-remove"]), "--", *names], report)
         if end.rc == 0:  # a package without a source: the cause may be a source with an invalid signature
@@ -256,7 +256,7 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: E
     return TransactionResult(unknown, trouble or None)
 
 
-def _would_go(names: Sequence[str], others: Collection[str]) -> str:
+def _forbidden_removals(names: Sequence[str], others: Collection[str]) -> str:
     return (
         f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which was not in the plan: "
         "nothing was installed; plan again to see it, and apply if you agree"
