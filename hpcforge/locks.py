@@ -17,7 +17,7 @@ from typing import IO
 from hpcforge.errors import ExpectedError
 
 _NO_FOLDER_LOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)  # NFS locks only files that are open for writing
-_LIMIT_BYTES = 64 * 1024  # of the holders in a lock file
+_LIMIT_BYTES = 64 * 1024  # limit of the holders' text in a lock file
 
 
 class HeldError(ExpectedError):

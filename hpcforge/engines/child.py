@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 _LISTENS_AGAIN_S = 5.0
 _AGAIN_S = 2.0  # between attempts to reach a node again
-_STOP_S = 60.0  # for a node to end its present resource after a stop
+_STOP_S = 60.0  # time for a node to end its present resource after a stop
 _FINAL = {"host-key", "no-host-key"}  # the node answers with another host key: waiting does not help
 
 

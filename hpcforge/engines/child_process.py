@@ -56,7 +56,7 @@ _begun: list[ChildProcess] = []  # at most one, not taken yet
 
 def begin() -> None:
     """Start one for a later `take`. Without a `take` it ends with this process."""
-    with contextlib.suppress(OSError):  # for example a full disk: `take` will fail again, and report it
+    with contextlib.suppress(OSError):  # such as a full disk: `take` will fail again, and report it
         _begun.append(ChildProcess())
         atexit.register(_dismiss)
 

@@ -17,7 +17,7 @@ from hpcforge.node.verbs import LASTING
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
-_GRACE_S = 20.0  # for a node to end an overdue command itself before hpcforge stops listening
+_GRACE_S = 20.0  # time for a node to end an overdue command itself before hpcforge stops listening
 PROGRAMS = ENVIRONMENT["PATH"]  # a site's secure_path may lack some
 _IN_HOME = f'cd 2>/dev/null || cd /; PATH=$PATH:{PROGRAMS} exec "$@"'
 

@@ -17,7 +17,7 @@ from hpcforge.engines.ssh import Stream, alive, connect, host_key, tcp, transpor
 from hpcforge.engines.tasks import Target
 
 AT_ONCE = 64  # pending connections: each costs a key exchange here, and a slow node must not wait for all
-VIA_S = 15.0  # for a jump host to reach a node; it answers the first request after its PAM modules
+VIA_S = 15.0  # limit for a jump host to reach a node; it answers the first request after its PAM modules
 _REMEMBER_S = 10.0  # pause before the next node tries an unreachable jump host again
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from hpcforge.engines.ansible_jump import ssh_options
 from hpcforge.engines.tasks import Target
 
-_COLUMNS = 140  # of a foldable line; ansible-lint allows 160
+_COLUMNS = 140  # width of a foldable line; ansible-lint allows 160
 _WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # YAML 1.1, which Ansible reads
 
 

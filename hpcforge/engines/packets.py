@@ -76,9 +76,9 @@ def disagreement(kind: AlgorithmList, offered: Sequence[str], available: Collect
     )
 
 
-MOST_PACKET_BYTES = 256 * 1024  # as OpenSSH; RFC 4253 asks for 35,000, and paramiko's peers send no more
+MOST_PACKET_BYTES = 256 * 1024  # OpenSSH's limit; RFC 4253 requires 35,000, and paramiko's peers send no more
 MOST_BANNER_BYTES = 256 * 1024
-_GREETING_BYTES = 512  # of the text before a banner, for messages
+_GREETING_BYTES = 512  # limit of the text before a banner, for messages
 _REFUSALS = ("", "Exceeded MaxStartups", "Not allowed at this time")  # sshd's own messages before it closes, or none
 _TURN_S = 0.01  # limit of reading before other connections get their turn
 

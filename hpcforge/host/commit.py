@@ -30,7 +30,7 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 _LARGEST = 1 << 30  # bytes of a compared file
-_DIGESTS = {40: "sha1", 64: "sha256"}  # by the length of an id
+_DIGESTS = {40: "sha1", 64: "sha256"}  # algorithm by the length of an id
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ _PROGRAMS = {
 }
 _FOR_DISKS = {"e2fsprogs": "/usr/sbin/debugfs"}
 _MIB = 1 << 20
-_SPARE_MIB = 256  # for files outside of packages: compiled Python modules, lists, logs
+_SPARE_MIB = 256  # room for files outside of packages: compiled Python modules, lists, logs
 _SHOWN = 5  # faults in a message
 
 

@@ -95,7 +95,7 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     argv += [archive, disk, unpacking, str(manifest.lock.epoch_s), *ids]
     watched(argv, making, lambda: None, pass_on=(handle,), with_us=True)
     unpacking.rmdir()
-    if place.exists():  # of an interrupted build that was not recorded
+    if place.exists():  # left by an interrupted build that was not recorded
         shutil.rmtree(place)
     root = disk / node_system.DISK
     checksums = {name: store.sha256_of(disk / name) for name in _BESIDE}

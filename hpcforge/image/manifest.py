@@ -25,7 +25,7 @@ class Package:
     version: str
     architecture: str
     sha256: str
-    size_bytes: int  # of that file
+    size_bytes: int  # size of that file
     installed_kib: int
 
 

@@ -11,8 +11,8 @@ from hpcforge.image import node_system
 
 # As in a base system of labs, and Python 3, which hpcforge's node program needs.
 BASE = (*node_system.PACKAGES, "python3")
-KERNEL = "linux-image-cloud-amd64"  # for images that virtual machines boot; it depends on initramfs-tools and udev
-MIRRORS = "mdadm"  # for a system on more than one disk
+KERNEL = "linux-image-cloud-amd64"  # images that virtual machines boot have it; it depends on initramfs-tools and udev
+MIRRORS = "mdadm"  # a system on more than one disk needs it
 METAL_KERNEL = "linux-image-amd64"  # with drivers of real machines, which the other lacks
 ALWAYS = ("?essential", "?priority(required)", "apt")  # the packages of mmdebstrap's variant minbase
 

@@ -28,7 +28,7 @@ class ImageRequest:
 
     distribution: str
     release: str
-    packages: tuple[str, ...]  # of all roles on all nodes, in order of names
+    packages: tuple[str, ...]  # packages of all roles on all nodes, in order of names
     units: tuple[str, ...]  # units of roles: their packages must not start them
     left: tuple[LeftPackage, ...] = ()
 

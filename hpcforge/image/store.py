@@ -143,7 +143,7 @@ def remove(name: str, used_by: Users, progress: Progress) -> None:
         raise ImageError(
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
-    if str(place) in Path("/proc/self/mounts").read_text():  # by a lab without a record
+    if str(place) in Path("/proc/self/mounts").read_text():  # a lab without a record uses it
         raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {place}`")
     if not place.is_dir():
         read(name)  # raises the error

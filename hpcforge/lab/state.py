@@ -86,7 +86,7 @@ class Lab:
     tag: str  # prefix of all the lab's objects on the host
     cidr: str
     gateway: str  # the host's own address on the bridge
-    packages_port: int  # of the caching package proxy on that address
+    packages_port: int  # port of the caching package proxy on that address
     packages_cache: str
     login_user: str
     release: str
@@ -246,7 +246,7 @@ def _reason(error: Exception) -> str:
 # the node gets a new top disk above them. A restore records the old list again.
 
 
-MOST_DISKS = 100  # of a node: an overlay has a page (4096 bytes) for all paths
+MOST_DISKS = 100  # limit of a node: an overlay has a page (4096 bytes) for all paths
 
 
 def check_save(lab: Lab, name: str, *, replacing: bool) -> None:

@@ -122,7 +122,7 @@ def packed(verb: str) -> str:
 def bare(source: str) -> str:
     """Return a source without annotations of functions: with them a node takes a third longer to compile it."""
     text = source.encode()
-    starts = [0]  # of each line
+    starts = [0]  # start of each line, bytes
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for start, end in sorted(_annotations(ast.parse(text), text, starts), reverse=True):

@@ -31,7 +31,7 @@ _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,150}")
 _KEPT, _KEPT_S = 20, 86400.0
 _POLL_S = 0.1  # poll interval of an attached process; the child wakes the process that started the work
 _WATCH_S = 1.0
-_MOVE_S = 5.0  # for systemd to take a process into its scope
+_MOVE_S = 5.0  # limit for systemd to move a process into its scope
 _DONE = b'{"event": "done"'
 
 Emit = Callable[[Json], None]

@@ -69,7 +69,7 @@ def shortages(needs: Sequence[SpaceNeed]) -> Iterator[Shortage]:
         place = existing(need.path)
         try:
             device = os.stat(place).st_dev  # noqa: PTH116
-            read_only = bool(os.statvfs(place).f_flag & os.ST_RDONLY)  # of this mount: other mounts may be writable
+            read_only = bool(os.statvfs(place).f_flag & os.ST_RDONLY)  # this mount only: others may be writable
         except OSError:
             continue  # not readable for root, such as a user's FUSE mount: the write will report it
         by_disk.setdefault((device, read_only), []).append(need._replace(path=place))

@@ -1,7 +1,7 @@
 """Files and directories: compared without side effects, and written atomically.
 
 `hpcforge.node.paths` opens their directories. A file is opened once, without following a link, and read from that
-descriptor; before its rights are changed it is compared with that descriptor. So only root can make this program read
+descriptor; before its rights change, its device and inode are compared again. So only root can make this program read
 or write another file, or read for ever.
 """
 
@@ -47,9 +47,9 @@ class PathEntry(NamedTuple):
     rights: Rights
     links: int
     identity: tuple[int, int]  # device and inode
-    digest: str | None = None  # of a file up to SIZE_LIMIT, or of any size on request
+    digest: str | None = None  # SHA-256 of a file up to SIZE_LIMIT, or of any size on request
     data: bytes | None = None  # a file's content, up to the requested limit
-    target: str | None = None  # of a symbolic link
+    target: str | None = None  # target of a symbolic link
 
 
 def compare_file(file: File) -> Json | None:

@@ -30,8 +30,8 @@ FOLDER = receipt.FOLDER / "guards"
 UNITS = Path("/etc/systemd/system")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 _SYSTEMCTL_S = 60
-_CONFIRM_S = 60.0  # for work on the node to end before a guard is confirmed
-_PATIENCE_S = 900.0  # for work on the node to end before a change is reverted in the midst of it
+_CONFIRM_S = 60.0  # wait for work on the node before a guard is confirmed
+_PATIENCE_S = 900.0  # wait for work on the node before a change is reverted in the midst of it
 
 _PROGRAM = """\
 import json

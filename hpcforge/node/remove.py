@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Act = Callable[[Json, str], Optional[str]]  # a role's part of the receipt, a name in it -> the change
 _LISTS = (*ownership.KEYS, "packages")
-_REHEARSALS = "labs"  # of the users of this machine: disks and keys, and mounted file systems
+_REHEARSALS = "labs"  # this machine's rehearsals: disks, keys, and mounted file systems
 _OURS = (
     {
         "kind": "path",

@@ -26,7 +26,7 @@ class RunRequest(TypedDict):
     who: Word  # user@host
     cluster: NotRequired[Optional[Word]]
     hpcforge: NotRequired[Optional[Annotated[str, PrintableLine(64)]]]  # version
-    commit: NotRequired[Optional[Word]]  # of the blueprint's folder
+    commit: NotRequired[Optional[Word]]  # commit of the blueprint's folder
 
 
 class AnyRequest(TypedDict, total=False):
@@ -130,7 +130,7 @@ class RoleRequest(TypedDict):
 class _DesiredRoleRequest(RoleRequest):
     packages: NotRequired[list[Word]]
     replaces: NotRequired[list[Word]]  # packages to be removed for these, if they are installed
-    programs: NotRequired[list[Word]]  # of its packages; other programs must not shadow them
+    programs: NotRequired[list[Word]]  # programs of its packages; others must not shadow them
     listens: NotRequired[list[ListenRequest]]
     units: NotRequired[list[NamedUnitRequest]]
     checks: NotRequired[list[CheckRequest]]
@@ -310,8 +310,8 @@ class HoldLeaseRequest(AnyRequest):
     who: Word  # user@host
     number: NotRequired[Optional[RunNumber]]
     process: NotRequired[Optional[ProcessRequest]]
-    nodes: NotRequired[list[Word]]  # that the run restarts, installs or removes
-    stale_s: SpanS  # of silence, after which any run may take it
+    nodes: NotRequired[list[Word]]  # nodes that the run restarts, installs or removes
+    stale_s: SpanS  # limit of silence, after which any run may take it
     over: NotRequired[Optional[Word]]  # run of a holder that is dead
     cut_off: NotRequired[bool]  # its run was interrupted
 

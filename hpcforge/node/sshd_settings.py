@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _CONFIG = "/etc/ssh/sshd_config"
 _FOLDER = "/etc/ssh"  # base of relative patterns
-_DEPTH = 16  # of files that include files, as in servconf.c
+_DEPTH = 16  # the limit of nested includes, as in servconf.c
 _READ_BYTES = 1 << 20
 _LINE = re.compile(r"([A-Za-z0-9]+)(?:[ \t]*=[ \t]*|[ \t]+)(.*)")
 _WORD = re.compile(r'"([^"]*)"|([^\s"]+)')

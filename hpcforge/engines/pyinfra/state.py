@@ -173,7 +173,7 @@ def attach(
 ) -> Host:
     """Return a host that executes operations immediately, on the open connection; `data` is its `host.data`."""
     target = link.target
-    ssh = pyinfra_connection(target, known_hosts)  # for code that reads pyinfra's connection data
+    ssh = pyinfra_connection(target, known_hosts)  # some code reads pyinfra's connection data
     sudo = target.become == "sudo"
     config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, SHELL="/bin/sh")
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))

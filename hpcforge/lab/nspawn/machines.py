@@ -193,7 +193,7 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
     shared.chmod(0o1777)
     nspawn.append(f"--bind={shared}:{SHARED_FOLDER}")
     if not Path(f"/run/systemd/nspawn/{machine}.nspawn").exists():  # the option would replace that file's filter
-        nspawn.append("--system-call-filter=@keyring")  # as on metal: containers of jobs have session keyrings
+        nspawn.append("--system-call-filter=@keyring")  # allowed as on metal: containers of jobs have session keyrings
     nspawn += [f"--bind={own}:{path}" for path, own in _devices(lab).items()]
     console = _console(lab, node)
     console.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ class VagrantMachine:
 
     memory_mib: int
     cpus: int
-    mac: str  # of the card that Vagrant adds first, to reach the machine
+    mac: str  # MAC of the card that Vagrant adds first, to reach the machine
     cards: tuple[NetworkCard, ...]
     box: VagrantBox
     kernel: str
@@ -122,7 +122,7 @@ def step_in(line: str) -> str | None:
 
 
 _BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as another user there, without access to labs
-_DISK_BYTES = 20 << 30  # as the machine sees it: its root file system grows to this size at its first boot
+_DISK_BYTES = 20 << 30  # the machine sees this size: its root file system grows to it at its first boot
 _BOX = "disk.box"
 _OF_VAGRANT = 99  # the number of the card that Vagrant adds
 _ANSWER_S = 300

@@ -16,8 +16,8 @@ from hpcforge.lab.state import Lab, PlacedNode
 
 _FILE = "disk.qcow2"
 _DRIVE = "drive{number}.qcow2"
-_DRIVE_SIZE = "4G"  # as the machine sees it, also if another size is declared; on the host it grows with writes
-_SIZE = "20G"  # as the machine sees it: its root file system grows to this size at its first boot
+_DRIVE_SIZE = "4G"  # the machine sees this size, also if another one is declared; on the host it grows with writes
+_SIZE = "20G"  # the machine sees this size: its root file system grows to it at its first boot
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:

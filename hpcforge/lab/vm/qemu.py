@@ -17,13 +17,13 @@ PROGRAM = "qemu-system-x86_64"
 KERNEL_SAYS = "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off no_timer_check"
 Accelerator = Literal["kvm", "tcg"]
 
-MOST_MIB = 4096  # of a machine: a rehearsal needs no more
+MOST_MIB = 4096  # limit of a machine: a rehearsal needs no more
 LEAST_MIB = 1024  # Slurm's daemons and a job fit
 _STEP_MIB = 256
-_HOST_MIB = 2048  # for the host itself
+_HOST_MIB = 2048  # reserve for the host itself
 _OWN_MTU = 1_500  # bytes, of the lab's own bridge
 _MOST_CARDS = 10  # a digit for each but the first in the name of its cable
-OVERHEAD_MIB = 384  # of QEMU itself, most of it translated code
+OVERHEAD_MIB = 384  # memory of QEMU itself, most of it translated code
 
 # Without KVM a processor with few features is emulated fastest; distributions begin to require x86-64-v2.
 _ACCELERATION: dict[Accelerator, tuple[str, ...]] = {

@@ -99,7 +99,7 @@ class Identity:
     address: str
     prefix: int
     mac: str
-    names: Mapping[str, str]  # of its cards, by MAC address; other cards have the kernel's names
+    names: Mapping[str, str]  # names of its cards by MAC address; others have the kernel's names
     machine_id: str
     host_key: str  # private, as OpenSSH writes it
     host_key_pub: str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hpcforge.node import answer_types
 
 LIBRARY = "libnvidia-ml.so.1"
-LIMIT_S = 30.0  # for all GPUs of a node: without persistence mode the driver sets each one up first, a second or two
+LIMIT_S = 30.0  # limit for all GPUs: without persistence mode the driver sets each one up first, a second or two
 
 _ANSWER_LIMIT = 1 << 20  # bytes
 _MESSAGE_LIMIT = 280  # characters of an error
@@ -59,7 +59,7 @@ _COUNT = 1 << 50  # more errors or rows than are possible
 # Fact, function, its arguments, type of the answer, highest plausible value.
 _NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
     ("temperature_c", "nvmlDeviceGetTemperature", (0,), _UINT, 200),
-    ("clock_mhz", "nvmlDeviceGetClockInfo", (1,), _UINT, 20_000),  # of the multiprocessors
+    ("clock_mhz", "nvmlDeviceGetClockInfo", (1,), _UINT, 20_000),  # clock of the multiprocessors
     ("clock_max_mhz", "nvmlDeviceGetMaxClockInfo", (1,), _UINT, 20_000),
     ("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", (), _LONG, 1 << 32),
     ("clock_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), _LONG, 1 << 32),  # the name before driver 535

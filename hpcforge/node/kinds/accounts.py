@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HOME = "hpcforge locks accounts and never deletes them"
 OPEN = "it existed before hpcforge, so hpcforge does not lock it"
 _OURS = "hpcforge logs in with it, so it is not locked"
-HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+HOME_MODE = "0750"  # a home is closed to others; the group is the account's own
 _SKELETON = "/etc/skel"
 _UNFINISHED = ".new."  # before a home's name, until it is complete
 _MAKE_S = 60

@@ -195,7 +195,7 @@ def _database() -> Mapping[str, Settings]:
     for row in rows:
         account, user, partition, parent = (row.pop(key) for key in ("account", "user", "partition", "parentname"))
         if partition:
-            continue  # for a single partition: not hpcforge's
+            continue  # limited to a partition: not hpcforge's
         if user:
             entities[f"user {user} account={account}"] = {**row, "defaultaccount": defaults.get(user, "")}
         else:

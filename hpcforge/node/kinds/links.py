@@ -73,7 +73,7 @@ def restore(name: str, record: Json, report: EventReporter) -> str | None:
         entry = files.look(name, limit=0)
         if entry is None or entry.kind == "symlink":
             return backups.restore(name, before)
-    except paths.UnsafeError as error:  # as for files: a user changed a folder of their own
+    except paths.UnsafeError as error:  # a user changed a folder of their own
         report.warning(f"{error}: left alone")
         return None
     report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")

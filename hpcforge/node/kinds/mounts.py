@@ -37,7 +37,7 @@ _AGAIN = (
     """ then umount -l -- "$$2"; fi; exec systemctl start --no-block -- "$$1\""""
 )
 FSTAB = "/etc/fstab"
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks, in the kernel's list and in /etc/fstab
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # the escape of blanks in the kernel's list and in /etc/fstab
 _JOB_S = 300  # limit of an apply for one try, which continues after it if `try_s` is longer
 
 

@@ -369,7 +369,7 @@ def _write(name: str, drives: list[NvmeDrive]) -> None:
 
 
 def _is_mounted(mount: str, device: str) -> bool:
-    """Whether the file system of a device is at a place, by the kernel's list; the path is not accessed."""
+    """Return whether a device is mounted at a path, by the kernel's list; the path is not accessed."""
     number = _sysfs_value(device, "dev")
     rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
     return any(row[2].decode() == number and row[4] == os.fsencode(mount) for row in rows)

@@ -25,7 +25,7 @@ _FIRST = (
     "/usr/local/lib/systemd/system",
 )
 _PACKAGED = ("/usr/lib/systemd/system", "/lib/systemd/system")
-_MARK = "# written by hpcforge\n"  # as in `hpcforge.node.unit_files`
+_MARK = "# written by hpcforge\n"  # the same as in `hpcforge.node.unit_files`
 _ACCOUNT = ("User", "Group", "DynamicUser", "RootDirectory", "RootImage")
 _SIZE_LIMIT = 1 << 20
 _RELOAD = "systemctl daemon-reload"

@@ -49,15 +49,15 @@ class PackageManager(ABC):
     methods that are not abstract: they refuse, or do nothing.
     """
 
-    name: str  # of its module
+    name: str  # name of its module
     installer: str  # the program that installs, in messages
     purger: str  # the command that removes a package and its configuration, in messages
     database: str  # the database of package states, in messages
     settings_folder: str  # a changed file in it may change the available packages
     folders: Sequence[str]  # its own folders, in which each transaction writes
     growing: Sequence[str]  # places that installed and fetched packages fill
-    base_needs: Sequence[SpaceNeed]  # of any transaction
-    hold_needs: Sequence[SpaceNeed]  # of a held package
+    base_needs: Sequence[SpaceNeed]  # space for any transaction
+    hold_needs: Sequence[SpaceNeed]  # space for a held package
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:

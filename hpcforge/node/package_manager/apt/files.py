@@ -27,12 +27,12 @@ _SOURCE_FILE = re.compile(r"[A-Za-z0-9_.-]+\.(?:list|sources)")  # names of file
 _LINE = re.compile(r"\s*deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)")
 _STANZA_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(.*)")
 _PASSWORD = re.compile(r"//[^/@\s]*@")
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # of a resource; apt ignores other names
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # a resource's name; apt ignores other names
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _PATH = re.compile(r"/\S+")
 _PIN_FILE = re.compile(r"[A-Za-z0-9_-]+(?:\.pref)?")  # files that apt reads; it ignores other names
 _PIN_FIELD = re.compile(r"(Package|Pin-Priority):(.*)", re.IGNORECASE)
-_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # of a resource; apt may ignore a name with a dot
+_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # a resource's name; apt may ignore one with a dot
 _PIN = re.compile(r"(?:version|release|origin) \S.*")
 _PACKAGE = re.compile(r"\S+")
 _PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
@@ -53,11 +53,11 @@ class SourceEntry(NamedTuple):
         return f"{self.path}:{self.line}"
 
     def has(self, address: str) -> bool:
-        """Whether this address belongs to the source."""
+        """Return whether this address belongs to the source."""
         return any(plain(address).startswith(f"{plain(uri).rstrip('/')}/") for uri in self.uris)
 
     def named_in(self, message: str) -> bool:
-        """Whether a message of apt's is about this source."""
+        """Return whether apt's message is about this source."""
         words, message = message.split(), plain(message)
         suites = any(suite in words or f"/dists/{suite}/" in message for suite in self.suites)
         return suites and any(plain(uri).rstrip("/") in message for uri in self.uris)
@@ -87,7 +87,7 @@ def source_lines(path: Path, text: str) -> Iterator[SourceEntry]:
 
 def source_stanzas(path: Path, text: str) -> Iterator[SourceEntry]:
     """Return the sources of a file of deb822 stanzas."""
-    fields: dict[str, tuple[int, list[str]]] = {}  # by lower-case name: line and words
+    fields: dict[str, tuple[int, list[str]]] = {}  # line and words by lower-case name
     words: list[str] = []
     for number, content in enumerate([*text.splitlines(), ""], start=1):
         field = _STANZA_FIELD.match(content)

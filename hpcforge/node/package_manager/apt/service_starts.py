@@ -33,7 +33,7 @@ def held(policy: Path = POLICY) -> Iterator[None]:
     if not _ours(policy):
         if os.path.lexists(policy):
             with contextlib.suppress(FileNotFoundError):
-                saved.unlink()  # of a run that was killed before hpcforge's was in place
+                saved.unlink()  # from a run that was killed before hpcforge's was in place
             os.link(policy, saved, follow_symlinks=False)
         _put(policy)
     try:

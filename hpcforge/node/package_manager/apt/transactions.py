@@ -21,7 +21,7 @@ from hpcforge.node.package_manager.apt import dpkg, service_starts
 from hpcforge.node.package_manager.apt import files as apt_files
 from hpcforge.node.package_manager.apt import simulation as apt_simulation
 
-LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
+LOCK_WAIT_S = 300  # wait for another apt or dpkg; its lock is never broken
 _PROGRESS_S = 2.0
 _KEPT_LINES = 60
 _LOCK_PAUSE_S = 2.0
