@@ -1,4 +1,4 @@
-"""Where `hpcforge` and `python -m hpcforge` begin: what has to be done before anything else is imported."""
+"""The start of `hpcforge` and `python -m hpcforge`: the work before all other imports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _REACHES_NODES = ("plan", "apply", "verify", "status", "logs", "trust", "power")
 def main() -> None:
     """Run one command and exit with its code."""
     core_dumps.forbid()  # before any secret is read
-    # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones takes a fourth of the
-    # time. Modules are many, too.
+    # A plan of 10,000 nodes has millions of objects that live to the end: the default garbage collection takes a fourth
+    # of the time. Modules have many objects, too.
     gc.set_threshold(1_000_000, 20, 100)
     if sys.argv[1:2] and sys.argv[1] in _REACHES_NODES and not {"-h", "--help", "--offline"} & set(sys.argv):
         from hpcforge.engines.child_process import begin  # noqa: PLC0415

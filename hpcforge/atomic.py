@@ -16,8 +16,8 @@ _LONGEST = 200  # bytes of the name in the name of a temporary file: 255 are the
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
     """Replace a file; its mode holds from its first byte on, whatever the umask. Text is written as UTF-8.
 
-    Of several writers at once one wins, with its whole content: each has a temporary file of its own beside the file.
-    A device or a pipe, as /dev/null, is written to and not replaced.
+    Of several writers at once one wins, with its complete content: each has its own temporary file beside the file.
+    A device or a pipe, such as /dev/null, is written to and not replaced.
     """
     if path.exists() and not path.is_file():
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -82,7 +82,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Replace the text of a user's file, or make it: a link stays a link, and owner and mode as they were (else 0644).
+    """Replace the text of a user's file, or make it: links, owner and mode stay as they were (a new file: 0644).
 
     Raises `OSError`, also where its folder does not exist: it may be mistyped.
     """
@@ -90,9 +90,9 @@ def rewrite(path: Path, text: str) -> None:
 
 
 def rewrite_all(texts: Mapping[Path, str]) -> None:
-    """Replace the texts of files as `rewrite` does: none of them where one cannot be written.
+    """Replace the texts of files as `rewrite` does: none of them if one cannot be written.
 
-    Only a process that is killed between two renames, in microseconds, leaves a part of them.
+    Only a kill between two renames, in microseconds, leaves a part of them.
     """
     temporaries: dict[Path, Path] = {}
     try:

@@ -9,14 +9,14 @@ import ctypes
 import resource
 
 _PR_SET_DUMPABLE = 4
-# One byte: too small for a file, and the value at which the kernel starts no program of kernel.core_pattern either.
+# One byte: too small for a file, and the kernel starts no program of kernel.core_pattern with it.
 _LIMIT_BYTES = 1
 
 
 def forbid() -> None:
     """Prevent core dumps of this process, and access to its memory by other processes of the user.
 
-    Programs that it starts inherit the limit. They may be read by the user's other processes.
+    Its child programs inherit the limit. Other processes of the user can read their memory.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (_LIMIT_BYTES, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

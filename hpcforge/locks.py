@@ -27,7 +27,7 @@ class HeldError(ExpectedError):
 
 
 def operator() -> str:
-    """Return the user at the terminal, also behind sudo."""
+    """Return the user at the terminal, also with sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a UID without a name
@@ -99,7 +99,7 @@ def _is_at(path: Path, handle: int) -> bool:
 
 
 def _living(file: IO[bytes]) -> list[dict[str, object]]:
-    """Return the holders that a lock file names and that still run."""
+    """Return the holders in a lock file that still run."""
     file.seek(0)
     living = []
     for line in file.read(_LIMIT_BYTES).decode("utf-8", "replace").splitlines():

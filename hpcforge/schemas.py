@@ -157,7 +157,7 @@ def _record(forms: Mapping[str, Form], required: Sequence[str]) -> Check:
     return fits
 
 
-def _whole(value: Any) -> None:
+def _whole_number(value: Any) -> None:
     if type(value) is not int:
         raise MisfitError("not a whole number")
     if abs(value) > _EXACT:
@@ -180,7 +180,7 @@ def _plain(kind: type, name: str) -> Check:
 _PLAIN: dict[str, Check] = {
     "text": _plain(str, "text"),
     "yes or no": _plain(bool, "true or false"),
-    "whole number": _whole,
+    "whole number": _whole_number,
     "number": _number,
     "anything": lambda _value: None,
     "null": _plain(type(None), "null"),

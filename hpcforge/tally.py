@@ -1,4 +1,4 @@
-"""Progress of work that has many parts: how many have ended, which is at work the longest, and the time left.
+"""Progress of work with many parts: the number of ended parts, the longest active one, and the remaining time.
 
 The tally estimates the time left after a third of the work, by weight (1 for each part, unless a caller has a better
 one, such as the seconds of an earlier run). The estimate is the mean time of the ended parts for each unit of weight,
@@ -23,7 +23,7 @@ _SHORTEST_S = 1.0  # a shorter estimate counts as zero
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a tally. `left_s`: None before the first third, 0 where parts take longer than those before."""
+    """The state of a tally. `left_s`: None before the first third, 0 if parts take longer than earlier ones."""
 
     phase: str
     done: int
@@ -47,7 +47,7 @@ class Tally:
         self._began_s = self._reached_s = self._reported_s = clock()
         self._reached = self._width = 0
         self._at_work: dict[str, float] = {}
-        self._ended: dict[str, float | None] = {}  # seconds; None for a part that did not begin
+        self._ended: dict[str, float | None] = {}  # seconds; None for a part that did not start
 
     @property
     def names(self) -> Collection[str]:
@@ -151,7 +151,7 @@ Tallies = Callable[[str, Parts], AbstractContextManager[Tally]]
 
 @contextmanager
 def silent(name: str, parts: Parts) -> Iterator[Tally]:
-    """Yield a tally that reports to no one."""
+    """Yield a tally without reports."""
     yield Tally(name, parts)
 
 

@@ -26,7 +26,7 @@ class LazyType(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """The key of this value may be absent."""
+    """A mark: the key of this value may be absent."""
 
 
 if TYPE_CHECKING:

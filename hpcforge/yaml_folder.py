@@ -16,7 +16,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class FolderError(ExpectedError):
-    """A file of a folder is wrong; says which, where and why."""
+    """An invalid file of a folder; the text has file, place and reason."""
 
     kind = "invalid"
 

@@ -15,7 +15,7 @@ __all__ = ["Engines"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Engines` when it is first asked for: the child imports this package too, and wants nothing of it then."""
+    """Import `Engines` on request: the child process imports this package, too, and does not need it."""
     if name == "Engines":
         from hpcforge.engines.engines import Engines  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""The way of Ansible's own ssh through the jump host: one shared connection for all nodes.
+"""The connection of Ansible's ssh through the jump host: one shared connection for all nodes.
 
-Each Ansible task is an ssh of its own. As many logins at once as there are nodes would exceed what sshd takes
-(MaxStartups 10:30:100), so one is made and kept, and the others ask it for a channel.
+Each Ansible task starts its own ssh. A login for each node at once would exceed sshd's limit (MaxStartups 10:30:100),
+so one connection is kept, and each ssh opens a channel in it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
 def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
-    """OpenSSH options: only keys from the inventory, no user configuration, no prompts, bounded waits."""
+    """Return OpenSSH options: only host keys of the inventory, no user configuration, no prompts, limited waits."""
     quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
     options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
     options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
     options += ["UpdateHostKeys=no", *(["IdentitiesOnly=yes"] if target.key else [])]
-    return ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
+    return ["-F", "/dev/null", *(part for option in options for part in ("-o", option))]
 
 
 def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
@@ -37,18 +37,18 @@ def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
 
 def proxy_command(words: Sequence[str], via: Target) -> str:
     """Return the ProxyCommand that reaches a node through a machine, from a command line as in `ssh_words`."""
-    return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(where(via))}"
+    return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(destination(via))}"
 
 
-def where(via: Target) -> str:
+def destination(via: Target) -> str:
     """Return the destination of ssh."""
     return f"{via.user}@{via.address}"
 
 
 def ends_with_us(command: Sequence[str]) -> list[str]:
-    """Return the command so that it ends when its parent is gone: a thread that waits for it, or ansible-runner.
+    """Return the command in a form that ends with its parent: a waiting thread, or ansible-runner.
 
-    Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
+    Each command needs it: hpcforge may be killed, and ansible-runner starts ansible-playbook in its own session.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else list(command)
@@ -88,31 +88,31 @@ class JumpConnection:
         return [*ssh_words(self._via, self._folder / "known_hosts"), "-o", f"ControlPath={self._folder / 'jump'}"]
 
     def _connect(self) -> None:
-        host_keys(self._via)  # raises where there is none
+        host_keys(self._via)  # raises without one
         if self._folder is None:  # control sockets have paths of at most 108 bytes: in a folder with a short one
             self._folder = self._files.enter_context(private_folder())
             (self._folder / "known_hosts").write_text(known_hosts([self._via]))
-        said, socket = self._folder / "said", self._folder / "jump"
+        log, socket = self._folder / "said", self._folder / "jump"
         socket.unlink(missing_ok=True)
-        self._master = self._start(said)
+        self._master = self._start(log)
         deadline = time.monotonic() + HANDSHAKE_S
         while not socket.exists():
             if self._master.poll() is not None or time.monotonic() > deadline:
                 self._master.kill()
-                why = last_line(said.read_text(errors="replace")) or "it does not answer"
+                reason = last_line(log.read_text(errors="replace")) or "it does not answer"
                 raise UnreachableError(
-                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {why}"
+                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {reason}"
                 )
             time.sleep(0.02)
 
-    def _start(self, said: Path) -> subprocess.Popen[bytes]:
-        """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
-        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", where(self._via)]
+    def _start(self, log: Path) -> subprocess.Popen[bytes]:
+        """Start the connection from a thread of the same lifetime: the kernel ends a process with its parent thread."""
+        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", destination(self._via)]
         started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
 
         def hold() -> None:
             try:
-                with said.open("wb") as stderr:
+                with log.open("wb") as stderr:
                     process = subprocess.Popen(
                         ends_with_us(command),
                         stdin=subprocess.DEVNULL,
@@ -127,7 +127,7 @@ class JumpConnection:
             process.wait()
 
         threading.Thread(target=hold, daemon=True, name="ansible-jump").start()
-        found = started.get()
-        if isinstance(found, OSError):
-            raise found
-        return found
+        outcome = started.get()
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome

@@ -13,7 +13,7 @@ monkey.patch_all()
 
 import sys  # noqa: E402
 
-sys.modules["invoke"] = None  # type: ignore[assignment]  # paramiko's option for `Match exec`: 0.1 s of imports
+sys.modules["invoke"] = None  # type: ignore[assignment]  # optional in paramiko, for `Match exec`: 0.1 s of imports
 
 import dataclasses  # noqa: E402
 import json  # noqa: E402
@@ -45,13 +45,13 @@ Json = dict[str, Any]
 
 _LISTENS_AGAIN_S = 5.0
 _AGAIN_S = 2.0  # between attempts to reach a node again
-_STOP_S = 60.0  # for a node to end the resource it is at, when the rest is not wanted any more
-_FINAL = {"host-key", "no-host-key"}  # it answers, and is not the one that it was: no waiting helps
+_STOP_S = 60.0  # time for a node to end its present resource after a stop
+_FINAL = {"host-key", "no-host-key"}  # the node answers with another host key: waiting does not help
 
 
 @dataclass(frozen=True)
 class ChildContext:
-    """What all nodes share here, and the way back to hpcforge."""
+    """The common data of all nodes, and the pipe to hpcforge."""
 
     known_hosts: Path
     artifacts: Path
@@ -60,7 +60,7 @@ class ChildContext:
     writing: BoundedSemaphore
 
     def emit(self, node: str, task: str, kind: str, data: Json) -> None:
-        """One event to hpcforge."""
+        """Send an event to hpcforge."""
         line = memoryview(json.dumps([node, task, kind, data]).encode() + b"\n")
         with self.writing:
             while line:
@@ -68,35 +68,35 @@ class ChildContext:
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Run until standard input ends."""
     core_dumps.forbid()  # secrets for nodes pass through
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection each: the usual 1024 would not do
-    tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection for each node: the usual 1024 are too few
+    tasks_fd, events_fd = _private_copy(0, os.O_RDONLY), _private_copy(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
-    packed("observe")  # what is asked first of all; meanwhile hpcforge reads the blueprint
+    packed("observe")  # the first request; meanwhile hpcforge reads the blueprint
     first = json.loads(next(lines, "null"))
-    if first is None:  # begun early, and then not needed
+    if first is None:  # started early, and then not needed
         return
-    targets = {each["name"]: _target(each) for each in first["targets"]}
+    targets = {entry["name"]: _target(entry) for entry in first["targets"]}
     route = Route(_target(first["via"]) if first["via"] else None, targets)
     site = ChildContext(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
         task = json.loads(line)
         if "add" in task:
-            targets |= {each["name"]: _target(each) for each in task["add"]}
+            targets |= {entry["name"]: _target(entry) for entry in task["add"]}
             continue
-        node, aside = task["node"], bool(task.get("aside"))
-        if (node, aside) not in queues:
-            queues[node, aside] = Queue()
-            gevent.spawn(_serve, site, targets[node], queues[node, aside])
-        queues[node, aside].put(task)
-    os._exit(0)  # connections and greenlets have nothing left to say to anybody
+        node, parallel = task["node"], bool(task.get("aside"))
+        if (node, parallel) not in queues:
+            queues[node, parallel] = Queue()
+            gevent.spawn(_serve, site, targets[node], queues[node, parallel])
+        queues[node, parallel].put(task)
+    os._exit(0)  # connections and greenlets are no longer needed
 
 
-def _take_over(fd: int, flags: int) -> int:
-    """Take a private, non-blocking copy of a descriptor; leave in its place one that is harmless to its users."""
+def _private_copy(fd: int, flags: int) -> int:
+    """Return a private, non-blocking copy of a descriptor, and replace the original by a harmless one."""
     private = os.dup(fd)
     os.dup2(os.open(os.devnull, flags) if flags == os.O_RDONLY else 2, fd)
     gevent.os.make_nonblocking(private)
@@ -104,13 +104,13 @@ def _take_over(fd: int, flags: int) -> int:
 
 
 def _lines(fd: int) -> Iterator[bytes]:
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     while chunk := gevent.os.nb_read(fd, 2**20):
         *complete, rest = chunk.split(b"\n")
         for part in complete:
-            yield b"".join([*held, part])
-            held = []
-        held.append(rest)
+            yield b"".join([*pieces, part])
+            pieces = []
+        pieces.append(rest)
 
 
 def _target(data: Json) -> Target:
@@ -119,7 +119,7 @@ def _target(data: Json) -> Target:
 
 
 def _serve(site: ChildContext, target: Target, tasks: Queue[Json]) -> None:
-    """One node: its tasks one after the other over one connection, made at the first, and again if it was lost."""
+    """Run a node's tasks in order over one connection, made for the first task and again after a loss."""
     link = Connection(site.route, target)
     for task in tasks:
         if task.get("fresh"):
@@ -144,7 +144,7 @@ def _do(site: ChildContext, link: Connection, task: Json) -> Json:
         return _exec(link, task, emit)
     if task["do"] == "host_key":
         return result(ok=True, rc=0, stdout=site.route.host_key(link.target))
-    from hpcforge.engines.pyinfra import deploy  # noqa: PLC0415  pyinfra: only where a plan needs it
+    from hpcforge.engines.pyinfra import deploy  # noqa: PLC0415  pyinfra: only if a plan needs it
 
     data = {**task["inputs"], "artifacts": str(site.artifacts)}
     source, timeout_s = Path(task["source"]), task["timeout_s"]
@@ -168,7 +168,7 @@ def _reach(link: Connection, patience_s: float) -> None:
 def _exec(link: Connection, task: Json, emit: Any) -> Json:
     target, text = link.target, task["output"] == "lines"
     out, hearing = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), AnswerReader(answered=text)
-    _reach(link, _LISTENS_AGAIN_S if task.get("fresh") else 0.0)  # so that it is asked when it is asked
+    _reach(link, _LISTENS_AGAIN_S if task.get("fresh") else 0.0)  # before the time of the request is read
     asked_s = time.time()
 
     def on_line(line: str) -> None:
@@ -190,31 +190,31 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
-        said = ended.stderr or ("" if text else out.text())  # a login that is turned away is often told so on stdout
-        error = hearing.error(target.name, explain(target, ended.rc, said, task["timeout_s"], ended.wall_s))
+        output = ended.stderr or ("" if text else out.text())  # a rejected login often gets its message on stdout
+        error = hearing.error(target.name, explain(target, ended.rc, output, task["timeout_s"], ended.wall_s))
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 
 
-# A remote command, followed to its end; the node program's work even across lost connections. A named task continues on
-# the node without a connection (`hpcforge.node`). After a lost connection, hpcforge attaches to it where the events
-# stopped, and never starts it again.
+# A remote command, followed to its end; the node program's work also across lost connections. A task with a name
+# continues on the node without a connection (`hpcforge.node`). After a lost connection, hpcforge attaches to it after
+# the last received event, and never starts it again.
 
 
 @dataclass
 class _RemoteCommand:
-    """One command of `task` (an `Exec` as JSON). `on_line` gets its standard output, `emit` what we have to say."""
+    """One command of `task` (an `Exec` as JSON). `on_line` gets its standard output, `emit` hpcforge's own events."""
 
     link: Connection
     task: Json
     on_line: Callable[[str], None]
     emit: Callable[[str, Json], None]
-    events: int = 0  # events so far: behind them the node is asked to go on
+    events: int = 0  # received events: attaching continues after them
     attaching: bool = False
-    unknown: bool = False  # the node knows nothing of the task that we attach to
+    unknown: bool = False  # the node does not know the task to attach to
 
     def run(self) -> CommandEnd:
-        """Until it has ended, or time is up.
+        """Run it to its end, or until the time is up.
 
         Raises:
             UnreachableError: the connection was lost, and could not be restored in time for a detached task.
@@ -228,7 +228,7 @@ class _RemoteCommand:
             try:
                 ended = self._execute(command, stdin, left_s, self._take)
             except UnreachableError as error:
-                if not self._goes_on(error):
+                if not self._may_continue(error):
                     raise
                 self._reach_again(error)
                 attach: AttachRequest = {"verb": "attach", "task": self.task["task"], "after": self.events}
@@ -239,13 +239,13 @@ class _RemoteCommand:
                 break
             if self.events:
                 raise EngineError(f"{self.link.target.name} restarted during a step: apply again")
-            command, stdin = first  # it never got there whole, so nothing was done
+            command, stdin = first  # the request did not arrive completely, so nothing was done
             self.attaching = self.unknown = False
         note = self._stop() if ended.late else ""
         return dataclasses.replace(ended, wall_s=time.monotonic() - start, note=note)
 
-    def _goes_on(self, error: UnreachableError) -> bool:
-        """Whether the node works on under the task's name, and can still be the one that it was."""
+    def _may_continue(self, error: UnreachableError) -> bool:
+        """Return whether the task may continue on the node, and the node may still have the same host key."""
         if self.task["task"] is None or error.reason in _FINAL:
             return False
         return self.attaching or error.reason == "link"
@@ -274,7 +274,7 @@ class _RemoteCommand:
         )
 
     def _reach_again(self, lost: UnreachableError) -> None:
-        """Connect again, for as long as the task says."""
+        """Connect again, within the task's `reattach_s`."""
         target, again_s = self.link.target, self.task["reattach_s"]
         detail = f"the connection was lost; the step continues on the node; reconnecting for up to {again_s:g} s"
         self.emit("warning", {"detail": detail})
@@ -296,7 +296,7 @@ class _RemoteCommand:
         ) from lost
 
     def _stop(self) -> str:
-        """Have the node end what it does under the task's name. What became of it, for people."""
+        """Stop the task on the node. Return the outcome, for a message."""
         if self.task["task"] is None:
             return "the step may still run there"
         answers: list[str] = []

@@ -1,7 +1,7 @@
 """The child process that holds all connections (`child`): its start, and the message when it dies.
 
-Its libraries take it a third of a second to import. A command that will surely need it begins it before it imports its
-own, so that the two go side by side.
+It imports its libraries in a third of a second. A command that will need it starts it before its own imports, so that
+both run in parallel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO
 
 
 class ChildProcess:
-    """The child; `stdin` and `stdout` are pipes, what it writes to stderr is kept for its last words."""
+    """The child; `stdin` and `stdout` are pipes, its stderr is kept for its last message."""
 
     def __init__(self) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - kept as long as the process
@@ -25,7 +25,7 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            start_new_session=True,  # no terminal to ask on, and Ctrl-C is ours to handle
+            start_new_session=True,  # no terminal for prompts, and hpcforge handles Ctrl-C
         )
 
     def last_words(self) -> str:
@@ -41,7 +41,7 @@ class ChildProcess:
         """End it by that time, of `time.monotonic`."""
         assert self.popen.stdin is not None
         with contextlib.suppress(OSError):
-            self.popen.stdin.close()  # which is what it ends at
+            self.popen.stdin.close()  # the child ends at the end of its input
         for end in (self.popen.terminate, self.popen.kill):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.popen.wait(max(0.2, deadline - time.monotonic()))
@@ -51,18 +51,18 @@ class ChildProcess:
         self._log.close()
 
 
-_begun: list[ChildProcess] = []  # at most one, that nobody has taken yet
+_begun: list[ChildProcess] = []  # at most one, not taken yet
 
 
 def begin() -> None:
-    """Start one for the `take` that will come. Without one it ends with this process."""
-    with contextlib.suppress(OSError):  # a full disk, say: `take` will meet it again, where it can be told
+    """Start one for a later `take`. Without a `take` it ends with this process."""
+    with contextlib.suppress(OSError):  # such as a full disk: `take` will fail again, and report it
         _begun.append(ChildProcess())
         atexit.register(_dismiss)
 
 
 def take() -> ChildProcess:
-    """Return the process that was begun, or a new one."""
+    """Return the started process, or a new one."""
     return _begun.pop() if _begun else ChildProcess()
 
 

@@ -17,7 +17,7 @@ from hpcforge.node.verbs import LASTING
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
-_GRACE_S = 20.0  # for a node to end an overdue command itself before we stop listening
+_GRACE_S = 20.0  # time for a node to end an overdue command itself before hpcforge stops listening
 PROGRAMS = ENVIRONMENT["PATH"]  # a site's secure_path may lack some
 _IN_HOME = f'cd 2>/dev/null || cd /; PATH=$PATH:{PROGRAMS} exec "$@"'
 
@@ -26,7 +26,7 @@ _IN_HOME = f'cd 2>/dev/null || cd /; PATH=$PATH:{PROGRAMS} exec "$@"'
 class Exec:
     """A remote command. `output` "events": the node program's lines; "lines": text, passed on line by line.
 
-    `stdin` is what it reads, see `read`.
+    `stdin` is its input, see `read`.
     """
 
     id: str
@@ -35,14 +35,14 @@ class Exec:
     stdin: str | Request
     output: Literal["events", "lines"]
     timeout_s: float  # how long it may take
-    listen_s: float  # how long we wait for its end
-    task: str | None = None  # under which the node goes on with it when nobody listens any more
+    listen_s: float  # how long hpcforge waits for its end
+    task: str | None = None  # its name, if the node continues it without a connection
     reattach_s: float = 0.0
-    begins_s: float | None = None  # how long it may say nothing at all
+    begins_s: float | None = None  # limit for its first output
 
 
 def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_s: float) -> str:
-    """`argv` as `user` in that user's home, quoted for the login shell; the node itself ends it when time is up."""
+    """Return `argv` as `user` in that user's home, quoted for the login shell; the node itself limits its time."""
     limited = ["timeout", "-k", str(KILL_AFTER_S), f"{timeout_s:.3f}", *argv]
     if user is None or (target.become == "none" and user == target.user):
         return shlex.join(limited)
@@ -61,12 +61,21 @@ def order(task: NodeProgram | Bootstrap | Command, target: Target) -> Exec:
         return Exec(task.id, task.node, command, task.stdin, "lines", task.timeout_s, listen_s)
     if isinstance(task, Bootstrap):
         return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
-    lasting = task.request["verb"] in LASTING  # what outlives its connection is told to stop instead
+    lasting = task.request["verb"] in LASTING  # a lasting request outlives its connection, and is stopped instead
     request = task.request if lasting else within(task.request, task.timeout_s)
-    named, again_s = task.request.get("task"), task.reattach_s
+    task_name, again_s = task.request.get("task"), task.reattach_s
     command = node_program(target)
     return Exec(
-        task.id, task.node, command, request, "events", task.timeout_s, task.timeout_s, named, again_s, task.begins_s
+        task.id,
+        task.node,
+        command,
+        request,
+        "events",
+        task.timeout_s,
+        task.timeout_s,
+        task_name,
+        again_s,
+        task.begins_s,
     )
 
 
@@ -76,15 +85,15 @@ def node_program(target: Target) -> str:
 
 
 def read(stdin: str | Request) -> bytes:
-    """Return the input of a command: text, or a request with the program that answers it, six times as long.
+    """Return the input of a command: text, or a request with the node program, which is six times as long.
 
-    The connections' process joins these, while the rest of hpcforge does something else.
+    The child process joins these, in parallel with the rest of hpcforge.
     """
     return (stdin if isinstance(stdin, str) else bundle.payload(stdin)).encode()
 
 
 def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:
-    """Return why a command failed, as a sentence; None if it succeeded."""
+    """Return the reason why a command failed, as a sentence; None if it succeeded."""
     if rc == 0:
         return None
     if rc in {None, 124, 137} and wall_s >= timeout_s:
@@ -98,7 +107,7 @@ def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_
 
 
 def by_signal(rc: int | None, error: str) -> bool:
-    """Whether a command was ended by a signal, given its exit status (over 128, as a shell tells it) and `explain`."""
+    """Return whether a signal ended a command, from its exit status (over 128, as in a shell) and `explain`."""
     return error.startswith(_BY_SIGNAL) if rc is None else rc > 128
 
 

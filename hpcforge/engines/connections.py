@@ -1,6 +1,6 @@
-"""The way to nodes, straight or through one machine, and each node's connection over it.
+"""Routes to nodes, direct or through one machine, and the nodes' connections.
 
-Runs in the engine's child process, as `ssh` does.
+It runs in the engine's child process, like `ssh`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.ssh import Stream, alive, connect, host_key, tcp, transport_of
 from hpcforge.engines.tasks import Target
 
-AT_ONCE = 64  # connections that are being made: each costs key exchange here, and a slow node must not wait for all
-VIA_S = 15.0  # for a jump host to reach a node; it answers the first one when its modules of PAM have ended
-_REMEMBER_S = 10.0  # how long a jump host that does not answer is not asked again by the next node
+AT_ONCE = 64  # pending connections: each costs a key exchange here, and a slow node must not wait for all
+VIA_S = 15.0  # limit for a jump host to reach a node; it answers the first request after its PAM modules
+_REMEMBER_S = 10.0  # pause before the next node tries an unreachable jump host again
 
 
 @dataclass
 class Route:
-    """How nodes are reached. Through `via`, one connection to it carries a channel to every node.
+    """The route to nodes. With `via`, one connection to it carries a channel to each node.
 
-    Channels of the kind direct-tcpip count neither as sessions (MaxSessions) nor as logins that are under way
-    (MaxStartups) on the machine they go through, so its sshd needs no settings for many nodes.
+    direct-tcpip channels count neither as sessions (MaxSessions) nor as pending logins (MaxStartups) on that machine,
+    so its sshd needs no settings for many nodes.
     """
 
     via: Target | None
@@ -37,12 +37,12 @@ class Route:
     _at_once: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(AT_ONCE))
 
     def connect(self, target: Target) -> paramiko.SSHClient:
-        """Open a connection to a node whose host key is known. Raise `UnreachableError`."""
+        """Open a connection to a node with a recorded host key. Raise `UnreachableError`."""
         with self._at_once:
             return connect(target, self._stream, self.nodes.values())
 
     def host_key(self, target: Target) -> str:
-        """Return the key that a node shows. Raise `UnreachableError`."""
+        """Return the host key that a node presents. Raise `UnreachableError`."""
         with self._at_once:
             return host_key(target, self._stream)
 
@@ -50,7 +50,7 @@ class Route:
         if self.via is None or target.address == self.via.address:
             return tcp(target)
         transport = transport_of(self._to_via(self.via))
-        # The jump host's own time to connect is longer; a message late by less than that is not lost on us.
+        # The jump host's own connection timeout is longer: this timeout still gets late messages.
         return transport.open_channel("direct-tcpip", (target.address, 22), ("127.0.0.1", 0), timeout=VIA_S)
 
     def _to_via(self, via: Target) -> paramiko.SSHClient:
@@ -62,9 +62,9 @@ class Route:
             try:
                 self._client = connect(via, tcp)
             except UnreachableError as error:
-                told = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
-                self._failed = (time.monotonic(), told)
-                raise told from error
+                failure = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
+                self._failed = (time.monotonic(), failure)
+                raise failure from error
             return self._client
 
 
@@ -78,7 +78,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection was up at its last message."""
+        """Return whether the connection was up at its last message."""
         return self._client is not None and alive(self._client)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The engines as one thing: tasks go in, one queue of events comes out."""
+"""The common interface of the engines: it takes tasks, and returns events from one queue."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Engines:
     """Runs tasks on nodes. A context manager; may be used from one thread at a time.
 
     `work_dir` gets known_hosts and, while they run, Ansible's files; it must be private to the operator.
-    `via` is the machine that nodes are reached through, itself a node or not; None: straight.
+    `via` is the jump host to nodes, which may be a node itself; None: direct connections.
     `artifacts` is the folder with files for nodes on this host; deploy.py gets it as `host.data.artifacts`.
-    Entering raises EngineError if the child process cannot live here, and says its last words.
+    Entering raises EngineError with the child process's last message if it cannot run here.
     """
 
     def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path, via: Target | None = None) -> None:
@@ -50,10 +50,10 @@ class Engines:
         self._work_dir = work_dir.absolute()
         self._artifacts = artifacts.absolute()
         self._events: queue.Queue[Event] = queue.Queue()
-        self._kept: deque[Event] = deque()  # seen by `run`, not yet by `next`
+        self._unread: deque[Event] = deque()  # seen by `run`, not yet by `next`
         self._lock = threading.Lock()
-        self._pending: dict[str, str] = {}  # task -> node, of those the child has
-        self._ended = False  # the child has, and what it was given has failed
+        self._pending: dict[str, str] = {}  # task -> node, for the child's tasks
+        self._ended = False  # the child has ended, and its tasks have failed
         self._process: ChildProcess | None = None
         self._playbooks = Playbooks(self._work_dir, self._events.put, self._artifacts, via)
 
@@ -65,7 +65,7 @@ class Engines:
         self._work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known_hosts.write_text(known_hosts(self._targets.values()))
         self._process = take()
-        targets = [_target(each) for each in self._targets.values()]
+        targets = [_target(target) for target in self._targets.values()]
         paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
         try:
             self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
@@ -81,11 +81,11 @@ class Engines:
         self.close()
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Have more nodes, or others under their names; before anything was started on these."""
+        """Add nodes, or replace nodes of the same names; before any task of these was started."""
         more = {target.name: target for target in targets}
         self._targets |= more
-        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may just read it
-        self._write({"add": [_target(each) for each in more.values()]})
+        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may read it meanwhile
+        self._write({"add": [_target(target) for target in more.values()]})
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
@@ -103,9 +103,9 @@ class Engines:
             self._pending[task.id] = task.node
         try:
             self._write(_order(task, target))
-        except OSError:  # the child is gone
+        except OSError:  # the child has ended
             self._fail(task.id)
-        if self._ended:  # a child that is just going may still be written to, and hears nothing
+        if self._ended:  # an ending child may still accept writes, but does not read them
             self._fail(task.id)
 
     def withdraw(self, task: str) -> bool:
@@ -115,8 +115,8 @@ class Engines:
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """Return the next event of any task; None when none came in time (None waits for ever)."""
-        if self._kept:
-            return self._kept.popleft()
+        if self._unread:
+            return self._unread.popleft()
         with contextlib.suppress(queue.Empty):
             return self._events.get(timeout=timeout_s)
         return None
@@ -128,10 +128,10 @@ class Engines:
             event = self._events.get()
             if event.task == task.id and event.kind == "result":
                 return event
-            self._kept.append(event)
+            self._unread.append(event)
 
     def close(self) -> None:
-        """End everything here within 2 s. What already runs on nodes ends there when its own time is up."""
+        """End all engines within 2 s. Running tasks on nodes end at their own limits."""
         deadline = time.monotonic() + 1.5
         self._playbooks.close(deadline)
         if self._process is not None:
@@ -146,7 +146,7 @@ class Engines:
         child.stdin.flush()
 
     def _read(self, child: subprocess.Popen[bytes]) -> None:
-        """In a thread: the child's events, and when it ends, an end for everything it was given."""
+        """Read the child's events; at its end, fail its pending tasks. Runs in a thread."""
         assert child.stdout is not None
         for line in child.stdout:
             if not line.endswith(b"\n"):  # it was killed while it wrote
@@ -159,16 +159,16 @@ class Engines:
         child.stdout.close()
         with self._lock:
             self._ended = True
-            left = list(self._pending)
-        for task in left:
+            unfinished = list(self._pending)
+        for task in unfinished:
             self._fail(task)
 
     def _fail(self, task: str) -> None:
         with self._lock:
             node = self._pending.pop(task, None)
         if node is not None:
-            said = self._process.last_words() if self._process else ""
-            self._events.put(Event(node, task, "result", result(error=f"the engine's process ended ({said})")))
+            last_words = self._process.last_words() if self._process else ""
+            self._events.put(Event(node, task, "result", result(error=f"the engine's process ended ({last_words})")))
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -188,5 +188,8 @@ def _order(task: NodeProgram | Bootstrap | Deploy | Command | HostKey, target: T
             "inputs": dict(task.inputs),
             "timeout_s": task.timeout_s,
         }
-    aside, fresh = isinstance(task, NodeProgram | Command) and task.aside, isinstance(task, NodeProgram) and task.fresh
-    return {"do": "exec", "aside": aside, "fresh": fresh, **dataclasses.asdict(order(task, target))}
+    parallel, fresh = (
+        isinstance(task, NodeProgram | Command) and task.aside,
+        isinstance(task, NodeProgram) and task.fresh,
+    )
+    return {"do": "exec", "aside": parallel, "fresh": fresh, **dataclasses.asdict(order(task, target))}

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[0-9A-Za-z.:-]+")
 
 
 class UnreachableError(ExpectedError):
-    """A node cannot be worked on. `reason` is a word for programs (see `Event`), the text is for people."""
+    """An unreachable node. `reason` is a word for programs (see `Event`), the text is for people."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -30,11 +30,11 @@ class UnreachableError(ExpectedError):
 
 
 def host_keys(target: Target) -> list[tuple[str, str]]:
-    """Type and base64 of each host key that the inventory has.
+    """Return type and base64 of each host key in the inventory.
 
     Raises:
-        UnreachableError: there is none, or one is not an OpenSSH public key. Its text names no node, so that what is
-            true of many is printed once.
+        UnreachableError: without a key, or for an invalid OpenSSH public key. Its text names no node, so that the
+            same error of many nodes is printed once.
     """
     if not target.host_keys and target.start:
         raise UnreachableError("no-route", f"not started yet: {target.start}")
@@ -44,31 +44,31 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
             "the inventory has no host key: compare the output of `ssh-keyscan` with the node's console and add it "
             "as `host_keys`; or run `hpcforge apply` with --trust-new, which accepts and records the present key",
         )
-    found = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
-    if not all(found) or not _ADDRESS.fullmatch(target.address):
+    matches = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
+    if not all(matches) or not _ADDRESS.fullmatch(target.address):
         raise UnreachableError(
             "no-host-key",
             "invalid address or host key in the inventory; a key looks like `ssh-ed25519 AAAA...`",
         )
-    return [(match[1], match[2]) for match in found if match]
+    return [(match[1], match[2]) for match in matches if match]
 
 
 def known_hosts(targets: Iterable[Target]) -> str:
-    """Return the text of an OpenSSH known_hosts file; nodes without usable keys are left out, so they are refused."""
+    """Return the text of an OpenSSH known_hosts file; nodes without usable keys are left out, and so refused."""
     lines = []
     for target in targets:
         try:
             keys = host_keys(target)
         except UnreachableError:
-            continue  # said when the node is first used
+            continue  # reported when the node is first used
         lines += [f"{target.address} {kind} {text}\n" for kind, text in keys]
     return "".join(lines)
 
 
 # Private folders of a run. The next run removes the folders of killed runs.
 #
-# They lie in one folder a user, hpcforge-UID in the temporary folder; what is in use is locked by who uses it, and a
-# lock ends with its process, however that ends.
+# They are in one folder for each user, hpcforge-UID in the temporary folder. Their process locks them while they are in
+# use, and the lock ends with the process, however that ends.
 
 
 @contextmanager
@@ -76,8 +76,8 @@ def private_folder() -> Iterator[Path]:
     """Make a new folder of mode 0700 with a short path; it is removed at the end. Raise `OSError`."""
     place = _place()
     with folder_lock(place):
-        for left in place.iterdir():
-            _sweep(left)
+        for leftover in place.iterdir():
+            _sweep(leftover)
         folder = Path(tempfile.mkdtemp(dir=place))
         handle = _open(folder)
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -93,10 +93,10 @@ def _place() -> Path:
     place = Path(tempfile.gettempdir()) / f"hpcforge-{os.geteuid()}"
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        why = "not a folder that only you can use: remove it, or set TMPDIR to a folder of your own"
-        raise PermissionError(errno.EPERM, why, str(place))
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        reason = "not a folder that only you can use: remove it, or set TMPDIR to a folder of your own"
+        raise PermissionError(errno.EPERM, reason, str(place))
     return place
 
 

@@ -11,13 +11,12 @@ from typing import Any
 from hpcforge.engines.ansible_jump import ssh_options
 from hpcforge.engines.tasks import Target
 
-_COLUMNS = 140  # of a line that can be folded; ansible-lint takes 160
-_WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # 1.1, as Ansible reads it
+_COLUMNS = 140  # width of a foldable line; ansible-lint allows 160
+_WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # YAML 1.1, which Ansible reads
 
 
 def unsafe(value: Any) -> Any:
-    """Return a value as JSON for Ansible, every string marked, so that braces in it are literal. Keys are never
-    rendered.
+    """Return a value as JSON for Ansible, with every string marked as literal. Ansible never renders keys.
 
     Raise ValueError for a key that Ansible reads as a mark: it would then read the file as YAML, without marks.
     """
@@ -34,13 +33,13 @@ def unsafe(value: Any) -> Any:
 
 
 def ansible_connection(target: Target, known_hosts: Path, proxy: str | None = None) -> dict[str, Any]:
-    """Variables of Ansible's ssh: strict host keys, no user configuration; `proxy` is a command to the node."""
+    """Return the variables of Ansible's ssh: strict host keys, no user configuration; `proxy`: a ProxyCommand."""
     options = [*ssh_options(target, known_hosts), *(["-o", f"ProxyCommand={proxy}"] if proxy else [])]
     return {
         "ansible_host": target.address,
         "ansible_user": target.user,
         "ansible_ssh_common_args": shlex.join(options),
-        "ansible_host_key_checking": True,  # else Ansible's own settings count, and ssh heeds the first it sees
+        "ansible_host_key_checking": True,  # else Ansible's own settings count, and ssh uses the first value
         "ansible_python_interpreter": "/usr/bin/python3",
         **({"ansible_ssh_private_key_file": str(target.key)} if target.key else {}),
     }
@@ -63,9 +62,9 @@ def ansible_file(hosts: Mapping[str, Mapping[str, object]], groups: Mapping[str,
 
 
 def _yaml(value: Mapping[str, object] | Sequence[object], indent: str) -> Iterator[str]:
-    """Yield a mapping or list as lines, as ansible-lint has them.
+    """Yield a mapping or list as lines in ansible-lint's style.
 
-    By hand: libyaml breaks no line before a long word, such as an RSA key, and does not indent lists.
+    Not with libyaml: it breaks no line before a long word, such as an RSA key, and does not indent lists.
     """
     entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
     for key, item in entries:
@@ -85,7 +84,7 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in the double quotes of YAML, where all that is not printed is escaped."""
+    """Return a text in YAML's double quotes, with unprintable characters escaped."""
     shown = (
         letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in json.dumps(text, ensure_ascii=False)
     )
@@ -93,7 +92,7 @@ def _quoted(text: str) -> str:
 
 
 def _folded(lead: str, text: str, indent: str) -> Iterator[str]:
-    """Yield a text over as many lines as it takes; a line ends before a word, with its blanks and a backslash."""
+    """Yield a text as folded lines; a line ends before a word, with its blanks and a backslash."""
     line = lead
     for number, word in enumerate(_quoted(text).split(" ")):
         if number and word and len(line) + len(word) > _COLUMNS:
@@ -105,10 +104,10 @@ def _folded(lead: str, text: str, indent: str) -> Iterator[str]:
 
 
 def ssh_config(nodes: Iterable[Target], domain: str, known_hosts: Path, via: Target | None = None) -> str:
-    """Return a file for `ssh -F`: how hpcforge goes to each node, and host keys of the inventory alone."""
+    """Return a file for `ssh -F`: hpcforge's route to each node, with the inventory's host keys only."""
     nodes = tuple(nodes)
-    other = via is not None and via.name not in {node.name for node in nodes}
-    blocks = [_host_block(via, via.name, known_hosts)] if via and other else []
+    separate = via is not None and via.name not in {node.name for node in nodes}
+    blocks = [_host_block(via, via.name, known_hosts)] if via and separate else []
     for node in nodes:
         names = f"{node.name} {node.name}.{domain}"
         jump = via.name if via and via.address != node.address else None
@@ -132,12 +131,12 @@ def _host_block(target: Target, names: str, known_hosts: Path, jump: str | None 
 
 
 def _ssh_path(path: Path) -> str:
-    """Return a path as ssh_config(5) takes it: in quotes, for it may have blanks; % begins a token."""
+    """Return a path for ssh_config(5): in quotes, since it may have blanks, and with % escaped."""
     return '"' + str(path).replace("%", "%%") + '"'
 
 
 def pyinfra_connection(target: Target, known_hosts: Path, ssh_config: Path | None = None) -> dict[str, Any]:
-    """`host.data` of pyinfra's ssh: strict host keys, no configuration except `ssh_config`."""
+    """Return `host.data` of pyinfra's ssh: strict host keys, no configuration except `ssh_config`."""
     return {
         "ssh_hostname": target.address,
         "ssh_user": target.user,

@@ -18,7 +18,7 @@ CUT = " [rest of the line cut]"
 LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
 _ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log", "logs"}
 NODE_EVENTS = LAST_EVENTS | _ON_THE_WAY
-_SUDO_REMEDIES = {  # the line, and what sudo prints, in English: contact.py asks for that
+_SUDO_REMEDIES = {  # the remedy, and sudo's messages, in English: contact.py sets the language
     "in /etc/sudoers.d/USER: Defaults:USER !requiretty": ("must have a tty",),
     "in /etc/sudoers.d/USER: Defaults:USER secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": (
         "command not found",
@@ -30,30 +30,30 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def split_lines(chunks: Iterable[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """Lines without their ends, as soon as they are complete; one over `limit` bytes is cut there and marked."""
-    held: list[bytes] = []
+    """Yield complete lines without their ends; a line over `limit` bytes is cut there and marked."""
+    pieces: list[bytes] = []
     size = 0
     for chunk in chunks:
         *complete, rest = chunk.split(b"\n")
         for part in complete:
-            yield _text(held, part, size > limit, limit)
-            held, size = [], 0
+            yield _text(pieces, part, size > limit, limit)
+            pieces, size = [], 0
         if size <= limit and rest:
-            held.append(rest)
+            pieces.append(rest)
         size += len(rest)
-    if held:
-        yield _text(held, b"", size > limit, limit)
+    if pieces:
+        yield _text(pieces, b"", size > limit, limit)
 
 
-def _text(held: list[bytes], last: bytes, over: bool, limit: int) -> str:
-    line = b"".join([*held, last])
+def _text(pieces: list[bytes], last: bytes, over: bool, limit: int) -> str:
+    line = b"".join([*pieces, last])
     if over or len(line) > limit:
         return line[:limit].decode(errors="replace") + CUT
     return line.decode(errors="replace").removesuffix("\r")
 
 
 def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
-    """Kind and data of a line of the node program; None for anything else that happens to be on its output."""
+    """Return kind and data of the node program's line; None for other output."""
     if not line.startswith("{"):
         return None
     try:
@@ -63,17 +63,17 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
         return None
     kind = data.pop("event", None)
     if not isinstance(kind, str) or kind not in NODE_EVENTS:
-        return None  # "result" and "line" are ours to say
+        return None  # nodes must not send "result" and "line"
     return kind, data
 
 
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
-    """Return an event's complaint about the whole task; failed roles are left to the readers of the events."""
+    """Return an event's error about the whole task; failed roles are left to the readers of the events."""
     if kind == "no_root":
-        user, why = str(data.get("user")).strip(), str(data.get("error"))
-        remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in why for word in words))
+        user, reason = str(data.get("user")).strip(), str(data.get("error"))
+        remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in reason for word in words))
         remedy = next((f"; as root there: {text.replace('USER', user)}" for text in remedies), "")
-        return f"{user} cannot become root: {why}{remedy}"
+        return f"{user} cannot become root: {reason}{remedy}"
     if kind == "failed" and data.get("role") is None:
         return f"{data.get('name')}: {data.get('error')}"
     return None
@@ -117,15 +117,15 @@ def last_line(text: str) -> str:
     return lines[-1][:500] if lines else ""
 
 
-# The border where a node's lines come in.
+# The validation of a node's lines.
 #
-# An answer that is not of its type (`hpcforge.node.answer_types`) is none: that node has failed, and says so, and
-# nothing of the answer goes any further.
+# An answer that is not of its type (`hpcforge.node.answer_types`) is dropped, and the node counts as failed with that
+# error.
 
 
 @dataclass
 class AnswerReader:
-    """A node program's lines, taken one by one. `against` says why, for all its exit status, it is no success."""
+    """The reader of a node program's lines. `against`: the error that makes it fail regardless of its exit status."""
 
     changed: bool = False
     answered: bool = False
@@ -147,20 +147,20 @@ class AnswerReader:
             return None
         self.changed |= kind == "changed"
         self.answered |= kind in LAST_EVENTS
-        if said := complaint(kind, data):
-            self._say(said)
+        if message := complaint(kind, data):
+            self._say(message)
         return kind, data
 
     def error(self, node: str, ended: str | None) -> str | None:
-        """Return why the program failed: by its lines, or else by how it `ended`."""
+        """Return the reason why the program failed: from its lines, else from how it `ended`."""
         return (
             self.against or ended or (None if self.answered else f"the node program on {node} ended without an answer")
         )
 
-    def _say(self, why: str) -> None:
-        self.against = self.against or why
+    def _say(self, reason: str) -> None:
+        self.against = self.against or reason
 
 
 def cut_off(line: str) -> str:
-    """Return the complaint about a cut line, for the task or role that it belongs to."""
+    """Return the error about a cut line, for its task or role."""
     return f"a line of more than {MAX_LINE_BYTES >> 20} MiB was cut: {line[:60]!a} ..."

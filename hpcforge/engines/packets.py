@@ -1,7 +1,7 @@
-"""Packets of ssh, read in pieces of bounded size, so that no machine holds up the connections to the others.
+"""ssh packets of limited size, so that one machine cannot block the connections to the others.
 
-paramiko reads whatever length a packet or banner has, before any key was compared, and never waits while there is
-something to read: then no other greenlet of the process would run. Runs in the engine's child process, as `ssh` does.
+paramiko reads packets and banners of any length before it compares a key, and does not wait while there is input: then
+no other greenlet of the process would run. This runs in the engine's child process, like `ssh`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import paramiko
 from paramiko.packet import Packetizer
 from paramiko.ssh_exception import IncompatiblePeer
 
-# The lists of algorithms that ssh agrees on, and what to do where a node and hpcforge have none in common.
+# The lists of algorithms of ssh, and the remedy if a node and hpcforge have none in common.
 #
-# RFC 4253, section 7.1: each side sends its lists, and the connection ends where two of them have nothing in common.
-SSHD_FILE = "/etc/ssh/sshd_config.d/00-hpcforge.conf"  # sshd takes the first line of a keyword that it reads
-_NAME = re.compile(r"[!-+\--~]{1,64}")  # RFC 4251, section 6; all else would be a node's words on a terminal
+# RFC 4253, section 7.1: each side sends its lists, and the connection ends if two of them have no common name.
+SSHD_FILE = "/etc/ssh/sshd_config.d/00-hpcforge.conf"  # sshd uses the first line of a keyword
+_NAME = re.compile(r"[!-+\--~]{1,64}")  # RFC 4251, section 6; a node must not send other text to a terminal
 _MOST_NAMES = 30
 
 
 @dataclass(frozen=True)
 class AlgorithmList:
-    """A list of sshd's: its keyword in sshd_config, and one that sshd and hpcforge both have."""
+    """A list of algorithms: its keyword in sshd_config, and an algorithm that sshd and hpcforge support."""
 
     title: str
     keyword: str
     common: str
-    offers: tuple[str, ...]  # as paramiko names those of a node
+    offers: tuple[str, ...]  # paramiko's names of a node's lists
 
 
 LISTS = {
@@ -50,24 +50,24 @@ LISTS = {
 }
 
 
-def without_common(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collection[str]]) -> str:
-    """Return both offers and the lines for sshd_config; an empty text where each list has a name in common."""
-    return "; ".join(_sentences(offered, has))
+def without_common(offered: Mapping[str, Sequence[str]], available: Mapping[str, Collection[str]]) -> str:
+    """Return both offers and the lines for sshd_config; "" if each list has a common name."""
+    return "; ".join(_sentences(offered, available))
 
 
-def _sentences(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collection[str]]) -> Iterator[str]:
-    for name, each in LISTS.items():
-        for offer in each.offers:
-            if not set(offered[offer]) & set(has[name]):
-                yield disagreement(each, offered[offer], has[name])
+def _sentences(offered: Mapping[str, Sequence[str]], available: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for name, algorithms in LISTS.items():
+        for offer in algorithms.offers:
+            if not set(offered[offer]) & set(available[name]):
+                yield disagreement(algorithms, offered[offer], available[name])
                 break
 
 
-def disagreement(kind: AlgorithmList, offered: Sequence[str], has: Collection[str]) -> str:
+def disagreement(kind: AlgorithmList, offered: Sequence[str], available: Collection[str]) -> str:
     """Return both lists, and the line for sshd_config that would help."""
     real = [name for name in offered if _NAME.fullmatch(name)]
     names = [name for name in real if not name.startswith(("ext-info-", "kex-strict-"))][:_MOST_NAMES]  # RFC 8308
-    own = [name for name in has if not name.startswith(("ext-info-", "kex-strict-"))]
+    own = [name for name in available if not name.startswith(("ext-info-", "kex-strict-"))]
     key = " (`ssh-keygen -A` makes a key of that kind)" if kind.keyword == "HostKeyAlgorithms" else ""
     line = ",".join([*names, kind.common])
     return (
@@ -76,15 +76,15 @@ def disagreement(kind: AlgorithmList, offered: Sequence[str], has: Collection[st
     )
 
 
-MOST_PACKET_BYTES = 256 * 1024  # as OpenSSH; RFC 4253 asks for 35,000, and paramiko's peers send no more
+MOST_PACKET_BYTES = 256 * 1024  # OpenSSH's limit; RFC 4253 requires 35,000, and paramiko's peers send no more
 MOST_BANNER_BYTES = 256 * 1024
-_GREETING_BYTES = 512  # of what comes before a banner, for people
-_REFUSALS = ("", "Exceeded MaxStartups", "Not allowed at this time")  # sshd's own words before it closes, or none
-_TURN_S = 0.01  # that a connection may read before the others have their turn
+_GREETING_BYTES = 512  # limit of the text before a banner, for messages
+_REFUSALS = ("", "Exceeded MaxStartups", "Not allowed at this time")  # sshd's own messages before it closes, or none
+_TURN_S = 0.01  # limit of reading before other connections get their turn
 
 
 class FairPacketizer(Packetizer):
-    """Refuses what is too long, and lets other connections have their turn."""
+    """A packetizer that refuses long packets, and gives other connections their turn."""
 
     def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
         super().__init__(stream)  # type: ignore[arg-type]  # through a jump host it is a channel
@@ -93,7 +93,7 @@ class FairPacketizer(Packetizer):
         self._turn_began_s = time.monotonic()
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """Read so many bytes. Raises `SSHException` if they are more than a packet may have."""
+        """Read `n` bytes. Raises `SSHException` for more than a packet may have."""
         if n > MOST_PACKET_BYTES:
             raise paramiko.SSHException(f"a packet of {n} bytes, of which {MOST_PACKET_BYTES} may be the most")
         self._give_way()
@@ -102,13 +102,13 @@ class FairPacketizer(Packetizer):
 
     @property
     def greeting(self) -> str:
-        """Return the first line that came instead of a banner, plain and short; empty where none came."""
+        """The first line that came instead of a banner, plain and short; "" without one."""
         line = next(iter(self._greeting.strip().splitlines()), b"")
         text = line[:60].decode(errors="replace")
         return "".join(letter if letter.isprintable() else "?" for letter in text)
 
     def readline(self, timeout: float) -> str:
-        """Return the line with sshd's version; text before it is passed over (RFC 4253, section 4.2)."""
+        """Return the line with sshd's version; text before it is skipped (RFC 4253, section 4.2)."""
         while True:
             try:
                 line: str = super().readline(timeout)
@@ -118,13 +118,13 @@ class FairPacketizer(Packetizer):
                 return line
 
     def _read_timeout(self, timeout: float) -> bytes:
-        """Read some of a banner, which paramiko looks for a line in."""
+        """Read a part of a banner; paramiko searches a line in it."""
         self._give_way()
         data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # the stubs have no private names
         self._banner_bytes += len(data)
         self._greeting = (self._greeting + data)[:_GREETING_BYTES]
         if self._banner_bytes > MOST_BANNER_BYTES:
-            raise paramiko.SSHException(f": more than {MOST_BANNER_BYTES} bytes")  # behind paramiko's words
+            raise paramiko.SSHException(f": more than {MOST_BANNER_BYTES} bytes")  # follows paramiko's message
         return data
 
     def _give_way(self) -> None:
@@ -134,14 +134,14 @@ class FairPacketizer(Packetizer):
 
 
 class NothingInCommonError(paramiko.SSHException):
-    """A list of algorithms of a node's sshd has none that hpcforge has; its text has both, and what to do."""
+    """A node's sshd and hpcforge have no algorithm of a list in common; the text has both lists and the remedy."""
 
 
 class HandshakeError(paramiko.SSHException):
-    """What answers on port 22 does not come as far as a login; the text says how, and what to do.
+    """A failure on port 22 before the login; the text has the cause and the remedy.
 
-    `by_chance`: it closed the connection before its banner, as sshd does where too many logins are under way.
-    `stalled`: it answered, and then no more.
+    `by_chance`: it closed the connection before its banner, as sshd does with too many pending logins.
+    `stalled`: it answered first, and then stopped.
     """
 
     def __init__(self, text: str, *, by_chance: bool = False, stalled: bool = False) -> None:
@@ -150,7 +150,7 @@ class HandshakeError(paramiko.SSHException):
 
 
 class _Transport(paramiko.Transport):
-    """paramiko's, which has the standard's name of curve25519-sha256@libssh.org (RFC 8731), too."""
+    """paramiko's transport, also with the standard name of curve25519-sha256@libssh.org (RFC 8731)."""
 
     _kex_info: ClassVar = dict(paramiko.Transport._kex_info)  # type: ignore[attr-defined]  # the stubs lack private names
     _preferred_kex = paramiko.Transport._preferred_kex  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ class _Transport(paramiko.Transport):
         _preferred_kex = tuple(dict.fromkeys(("curve25519-sha256", *_preferred_kex)))
 
     def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
-        """Agree on keys. Raises `HandshakeError`, where paramiko says little, or returns when the time is over."""
+        """Exchange keys. Raises `HandshakeError` for paramiko's vague errors, or returns when the time is over."""
         try:
             super().start_client(event, timeout)
         except (EOFError, OSError) as error:
@@ -167,14 +167,14 @@ class _Transport(paramiko.Transport):
                 raise _stalled(self.handshake_timeout) from error
             raise _ended(error) from error
         except paramiko.SSHException as error:
-            if str(error) == "Negotiation failed.":  # paramiko's words where the other end says goodbye
+            if str(error) == "Negotiation failed.":  # paramiko's message if the other end disconnects
                 raise _ended(EOFError()) from error
             raise
         if event is None and timeout is not None and not self.initial_kex_done:
             raise _stalled(timeout) if self.remote_version else self._without_banner(TimeoutError(), timeout)
 
     def _check_banner(self) -> None:
-        """Read the banner. Raises `HandshakeError`, where paramiko has one text for all."""
+        """Read the banner. Raises `HandshakeError` for paramiko's single message."""
         try:
             super()._check_banner()  # type: ignore[misc]
         except paramiko.SSHException as error:
@@ -198,15 +198,20 @@ class _Transport(paramiko.Transport):
         )
 
     def _parse_kex_init(self, m: paramiko.Message) -> None:
-        """Agree on algorithms. Raises `NothingInCommonError`, where paramiko has the name of a list alone."""
+        """Agree on algorithms. Raises `NothingInCommonError`; paramiko's error has only the name of a list."""
         try:
             super()._parse_kex_init(m)  # type: ignore[misc]
         except IncompatiblePeer as error:
             m.rewind()
             offered = self._really_parse_kex_init(m)  # type: ignore[attr-defined]
             options = self.get_security_options()
-            has = {"kex": options.kex, "keys": options.key_types, "ciphers": options.ciphers, "macs": options.digests}
-            raise NothingInCommonError(without_common(offered, has) or str(error)) from error
+            available = {
+                "kex": options.kex,
+                "keys": options.key_types,
+                "ciphers": options.ciphers,
+                "macs": options.digests,
+            }
+            raise NothingInCommonError(without_common(offered, available) or str(error)) from error
 
 
 def _ended(error: EOFError | OSError) -> HandshakeError:

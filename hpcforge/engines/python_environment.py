@@ -1,7 +1,7 @@
-"""An environment of pinned wheels on a node, by pyinfra's operations: built beside the one there is, then in its place.
+"""An environment of pinned wheels on a node, by pyinfra's operations: built beside the old one, then put in its place.
 
-A build that fails or is killed leaves what works as it was. An environment has absolute paths in it, so each is built
-where it stays, below NAME-builds, and NAME is a symbolic link to the one in use. Roles' deploy.py import it.
+A failed or killed build leaves the working environment unchanged. An environment contains absolute paths, so each is
+built in its final place, below NAME-builds, and NAME is a symbolic link to the one in use. Roles' deploy.py import it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pyinfra.facts.server import Command
 from pyinfra.operations import server
 
 _ROOT = "/opt/hpcforge"
-_INSTALLED = "requirements.txt"  # written last: an environment without it is not whole
+_INSTALLED = "requirements.txt"  # written last: an environment without it is incomplete
 
 
 @dataclass(frozen=True)
 class PythonEnvironment:
-    """An environment below /opt/hpcforge, of what NAME.requirements there lists."""
+    """An environment below /opt/hpcforge, with the wheels listed there in NAME.requirements."""
 
     name: str
-    use: str  # Python statements: they prove that it works, and what they import has bytecode
+    use: str  # Python statements: they prove that it works, and their imports compile the bytecode
     build: str = field(default_factory=lambda: secrets.token_hex(6))
 
     @property
     def path(self) -> str:
-        """What jobs use: a link to the build in use."""
+        """The path for jobs: a link to the build in use."""
         return f"{_ROOT}/{self.name}"
 
     @property
@@ -37,7 +37,7 @@ class PythonEnvironment:
 
     @property
     def new(self) -> str:
-        """The build that is to take the place."""
+        """The new build."""
         return f"{self.builds}/{self.build}"
 
     @property
@@ -49,8 +49,8 @@ class PythonEnvironment:
     def pip(self) -> str:
         """The command that installs the wheels.
 
-        pip runs from the distribution's wheel of it, as ensurepip does; hashes are checked, nothing else is looked up.
-        A login's proxy cannot reach the depot.
+        pip runs from the distribution's wheel, like ensurepip; it checks hashes and uses no package index. A login's
+        proxy cannot reach the depot.
         """
         return (
             f"PIP_CONFIG_FILE=/dev/null no_proxy='*' NO_PROXY='*' TMPDIR={self.new}/private"
@@ -62,7 +62,7 @@ class PythonEnvironment:
     def used(self, environment: str, folder: str) -> str:
         """Return the command that uses an environment, with its caches in a folder that only root can enter.
 
-        torch has one in /tmp by the user's name, which any user could have put there before.
+        torch has a cache in /tmp by the user's name, which any user could plant.
         """
         caches = f"HOME={folder} TMPDIR={folder} XDG_CACHE_HOME={folder} TRITON_CACHE_DIR={folder}"
         return (
@@ -71,7 +71,7 @@ class PythonEnvironment:
 
     @property
     def whole(self) -> str:
-        """The command that tries the one in use: it runs when a check fails, too, so nothing is believed."""
+        """The command that tests the environment in use. It verifies all: it also runs after a failed check."""
         return (
             f"umask 022; mkdir -p {self.builds} && cmp -s {self.wanted} {self.path}/{_INSTALLED}"
             f" && d=$(mktemp -d -p {self.builds})"
@@ -80,14 +80,14 @@ class PythonEnvironment:
 
     @property
     def others(self) -> str:
-        """The command that lists builds that were killed, and what was replaced."""
+        """The command that lists killed and replaced builds."""
         return f'find {self.builds} -mindepth 1 -maxdepth 1 ! -name "$(basename "$(readlink {self.path})")"'
 
     @property
     def switch(self) -> str:
         """The command that puts the link in its place at once.
 
-        Only a folder, which an earlier hpcforge made there, has to go out of the way first.
+        A folder, made there by an earlier hpcforge, is moved away first.
         """
         return (
             f"sync -f {self.new} && ln -s {self.new} {self.new}.link"
@@ -96,16 +96,16 @@ class PythonEnvironment:
         )
 
     def step(self, name: str, command: str) -> None:
-        """One operation of the build, which is removed if it fails: its files may be gigabytes."""
+        """Run one operation of the build; remove the build if it fails: its files may be gigabytes."""
         server.shell(name=name, commands=[f"umask 022; ({command}) || {{ r=$?; rm -rf {self.new}; exit $r; }}"])
 
     def is_whole(self) -> bool:
-        """Whether the environment in use has the listed wheels, and works."""
+        """Return whether the environment in use has the listed wheels, and works."""
         tried = f"if {{ {self.whole}; }} >/dev/null 2>&1; then echo whole; else echo broken; fi"
         return bool(host.get_fact(Command, tried) == "whole")
 
     def install(self) -> None:
-        """Build it and put it in place, unless what is there is whole."""
+        """Build it and put it in place, unless the present one is complete."""
         if self.is_whole():
             return
         self.step(

@@ -1,6 +1,6 @@
-"""One ssh connection a node: strict host keys, no waiting for ever, a remote command with its streams.
+"""One ssh connection for each node: strict host keys, limited waits, remote commands with their streams.
 
-Runs in the engine's child process, where gevent has patched sockets and threads: what looks blocking here only blocks
+It runs in the engine's child process, where gevent has patched sockets and threads: a blocking call here only blocks
 this node's greenlet.
 """
 
@@ -25,16 +25,16 @@ from hpcforge.engines.node_output import Tail, last_line, split_lines
 from hpcforge.engines.tasks import CONNECT_S, HANDSHAKE_S, Target
 
 KEEPALIVE_S = 10.0
-ANSWER_S = 15.0  # a node whose sshd has not answered a keep-alive by then is hung: it shows within 25 s
-UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: a cut link shows within 25 s
-RETRY_S = 1.0  # a login that sshd dropped because too many were under way is tried again after this
-SHELL_S = 25.0  # for a login shell to begin a command, after its start-up files and the modules of PAM
+ANSWER_S = 15.0  # a node whose sshd does not answer a keep-alive within this time hangs: detected within 25 s
+UNACKED_MS = 15_000  # the kernel's limit for acknowledgements: a broken link is detected within 25 s
+RETRY_S = 1.0  # pause before a login is tried again that sshd dropped because of too many pending ones
+SHELL_S = 25.0  # limit for a login shell to begin a command, after its start-up files and PAM
 SESSION_S = 5.0  # sshd may count a session (MaxSessions) for a moment after its end
-POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
+POLL_S = 2.0  # delay until a command's end is noticed if another process keeps its output open
 MAX_OUTPUT_BYTES = 64 * 2**20
 CHUNK_BYTES = 65536
 MARK_LINE = b"hpcforge-begins\n"
-_KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what host certificates prefer, too
+_KEY_KINDS = (  # preference among a node's keys for the recorded one; host certificates prefer the same
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
@@ -46,14 +46,14 @@ _KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what 
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """How a remote command ended. `rc` None: by a signal, or unknown because `late` or `flooded`."""
+    """The end of a remote command. `rc` None: a signal ended it, or it is unknown because `late` or `flooded`."""
 
     rc: int | None
     stderr: str
     wall_s: float
     late: bool = False
     flooded: bool = False
-    note: str = ""  # what became of a late one
+    note: str = ""  # the outcome of a late one
 
 
 Stream = socket.socket | paramiko.Channel
@@ -62,21 +62,21 @@ _FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
 
 
 def connect(target: Target, stream: Callable[[Target], Stream], nodes: Iterable[Target] = ()) -> paramiko.SSHClient:
-    """Connect, over a stream to port 22, to a node whose host key is one of the inventory's, which has `nodes`.
+    """Connect, over a stream to port 22, to a node with a host key of the inventory; `nodes`: all of the inventory.
 
     Raises:
         UnreachableError: with the reason.
     """
-    known = _known(target)
-    return _retried(target, lambda: _login(target, known, stream), nodes)
+    keys = _recorded_keys(target)
+    return _retried(target, lambda: _login(target, keys, stream), nodes)
 
 
 def _login(
-    target: Target, known: list[tuple[str, paramiko.PKey]], stream: Callable[[Target], Stream]
+    target: Target, keys: list[tuple[str, paramiko.PKey]], stream: Callable[[Target], Stream]
 ) -> paramiko.SSHClient:
     client = paramiko.SSHClient()  # its default policy rejects unknown keys
     try:
-        for kind, key in known:
+        for kind, key in keys:
             client.get_host_keys().add(target.address, kind, key)
         client.connect(
             target.address,
@@ -100,7 +100,7 @@ def _login(
 
 
 def _retried(target: Target, attempt: Callable[[], Made], nodes: Iterable[Target] = ()) -> Made:
-    """Return an attempt's result. Try again once if sshd drops it before its banner, since it drops by chance."""
+    """Return an attempt's result. Try once more if sshd drops it before its banner, since sshd drops at random."""
     try:
         try:
             return attempt()
@@ -114,14 +114,14 @@ def _retried(target: Target, attempt: Callable[[], Made], nodes: Iterable[Target
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
-    """Return the transport of a client's channels. Raise EOFError where it is not connected."""
+    """Return the transport of a client's channels. Raise EOFError if it is not connected."""
     transport = client.get_transport()
     if transport is None:
         raise EOFError("not connected")
     return transport
 
 
-def _known(target: Target) -> list[tuple[str, paramiko.PKey]]:
+def _recorded_keys(target: Target) -> list[tuple[str, paramiko.PKey]]:
     keys = host_keys(target)
     try:
         return [(kind, paramiko.PKey.from_type_string(kind, base64.b64decode(text))) for kind, text in keys]
@@ -142,7 +142,7 @@ def _private_key(path: str) -> paramiko.PKey:
 
 
 def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
-    """Return the key that a node shows, "ssh-ed25519 AAAA..." where it has one of that kind; nothing is checked.
+    """Return the key that a node presents, "ssh-ed25519 AAAA..." if it has one of that kind, without checks.
 
     Raises:
         UnreachableError: with the reason.
@@ -170,7 +170,7 @@ def tcp(target: Target) -> socket.socket:
 
 
 def _watch(transport: paramiko.Transport) -> None:
-    """End a connection whose other end still answers TCP but not ssh."""
+    """Close a connection if the node answers TCP but not ssh."""
     while True:
         gevent.sleep(KEEPALIVE_S)
         if not transport.is_active():
@@ -184,7 +184,7 @@ def _watch(transport: paramiko.Transport) -> None:
 
 
 def alive(client: paramiko.SSHClient) -> bool:
-    """Whether the connection was up at its last message."""
+    """Return whether the connection was up at its last message."""
     transport = client.get_transport()
     return transport is not None and transport.is_active()
 
@@ -199,7 +199,7 @@ def execute(
     stdin: bytes = b"",
     begins_s: float | None = None,
 ) -> CommandEnd:
-    """Run a command line; `on_line` gets standard output as it comes. After `listen_s` its end is not waited for.
+    """Run a command line; `on_line` gets standard output as it comes. Stop waiting for its end after `listen_s`.
 
     Raises:
         UnreachableError: the connection died, or no line came within `begins_s`.
@@ -227,10 +227,10 @@ def execute(
     except _SilentError:
         raise _silent(target, begins_s) from None
     except _WaitingShellError:
-        client.close()  # with the session that the shell holds
+        client.close()  # also closes the session that the shell keeps
         raise _waiting(target) from None
     except _FloodError:
-        client.close()  # paramiko would keep what a node sends on, whatever it is told
+        client.close()  # paramiko would keep all further output of the node
         return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise (lost(target) if begun or isinstance(error, TimeoutError) else _closed(target)) from error
@@ -276,23 +276,23 @@ def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel
 
 
 def marked(command: str) -> str:
-    """Return a command line, for any login shell, that prints a line before it begins; see `after_mark`.
+    """Return a command line, for any login shell, that prints a mark before it begins; see `after_mark`.
 
-    A shell that runs no program by its path, as rbash, does not begin it: hpcforge and Ansible need one that does.
+    A shell that runs no program by its path, such as rbash, cannot run it: hpcforge and Ansible need another shell.
     """
     return f"/bin/echo {MARK_LINE.decode().strip()} && {command}"
 
 
 def after_mark(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
-    """Pass over what a login shell prints before a command that is `marked`.
+    """Skip a login shell's output before a command that is `marked`.
 
-    Returns whether the command began, and its output; where it did not, the end of what was printed.
+    Return whether the command began, and its output; if it did not, the end of the shell's output.
     """
     printed = b""
     for chunk in chunks:
         printed += chunk
-        _, found, rest = printed.partition(MARK_LINE)
-        if found:
+        _, mark, rest = printed.partition(MARK_LINE)
+        if mark:
             return True, itertools.chain([rest], chunks)
         printed = printed[-CHUNK_BYTES:]
     return False, iter([printed])
@@ -305,7 +305,7 @@ def _begin(channel: paramiko.Channel, command: str) -> tuple[bool, Iterator[byte
 
 
 def lost(target: Target) -> UnreachableError:
-    """Return the error for a connection that died while the node was at work."""
+    """Return the error for a connection that was lost during a node's work."""
     return UnreachableError(
         "link",
         f"the connection to {target.name} ({target.address}) was lost during a step, which may have continued; check "
@@ -314,7 +314,7 @@ def lost(target: Target) -> UnreachableError:
 
 
 def _closed(target: Target) -> UnreachableError:
-    """Return the error of a connection that closed before a command's mark: what the command reads was not sent."""
+    """Return the error of a connection that closed before a command's mark: its input was not sent."""
     return UnreachableError(
         "link",
         f"{target.name} ({target.address}) closed the connection after the login of {target.user}, before any command "
@@ -356,7 +356,7 @@ class _WaitingShellError(BaseException):
     pass
 
 
-class _LateError(BaseException):  # so that no `except Exception` on the way swallows a time-out
+class _LateError(BaseException):  # no `except Exception` must catch a time-out
     pass
 
 
@@ -374,11 +374,11 @@ def _send(channel: paramiko.Channel, data: bytes) -> None:
                 continue  # the other end reads slowly; the task's own time-out ends this
         channel.shutdown_write()
     except (OSError, EOFError, paramiko.SSHException):
-        return  # it ended without reading everything; its exit status tells what that means
+        return  # it ended without reading all its input; its exit status counts
 
 
 def _keep(channel: paramiko.Channel, tail: Tail) -> bool:
-    """Keep the end of standard error. Returns whether there was more than a node may print: then the command ends."""
+    """Keep the end of standard error. Return whether it exceeded a node's limit: then the command ends."""
     try:
         for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
             tail.add(line)
@@ -389,14 +389,14 @@ def _keep(channel: paramiko.Channel, tail: Tail) -> bool:
 
 
 def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Chunks until the end of a stream, or until the command has ended and nothing more came for a while."""
+    """Yield chunks until the end of a stream, or until the command has ended and no more came for a while."""
     total, ended = 0, False
     while True:
         try:
             chunk = receive(CHUNK_BYTES)
         except TimeoutError:
-            # paramiko says so, too, of a wait that went over its time by a moment in which all came, the end included:
-            # only a second one, begun when the command had ended, says that nothing more is there.
+            # paramiko also raises it if all data and the end came just after the time-out: only a second time-out, of a
+            # wait that began after the command's end, means that no more data will come.
             if ended:
                 return
             ended = channel.exit_status_ready()
@@ -404,7 +404,7 @@ def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Ite
         if not chunk:
             return
         total += len(chunk)
-        unread = len(channel.in_buffer) + len(channel.in_stderr_buffer)  # a node may heed no window
+        unread = len(channel.in_buffer) + len(channel.in_stderr_buffer)  # a node may ignore the window size
         if max(total, unread) > MAX_OUTPUT_BYTES:
             raise _FloodError
         yield chunk

@@ -17,28 +17,28 @@ HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow h
 
 
 class EngineError(ExpectedError):
-    """The engines themselves cannot work, whatever the nodes are like."""
+    """The engines cannot work, independent of the nodes."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A node and how to get in. `host_keys` are OpenSSH public keys; without one the node is refused."""
+    """A node and its login. `host_keys` are OpenSSH public keys; without one the node is refused."""
 
     name: str
     address: str
     user: str
     become: Literal["sudo", "none"]
-    key: Path | None = None  # private key file; None: the ssh agent and default keys of who runs hpcforge
+    key: Path | None = None  # private key file; None: the user's ssh agent and default keys
     host_keys: tuple[str, ...] = ()
-    start: str | None = None  # the command that starts it, where it is a rehearsal's
+    start: str | None = None  # the command that starts a node of a rehearsal
 
 
 @dataclass(frozen=True)
 class NodeProgram:
     """The node program with one request (see `hpcforge.node.requests`), as root; its answers are the events.
 
-    `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
-    `fresh`: over a new connection, so that its success shows that one can be made.
+    `aside`: it does not wait for the node's other tasks, for example a heartbeat, and has its own connection.
+    `fresh`: over a new connection, so that its success proves that one is possible.
     `begins_s`: a node that sends nothing for this long after the request is unreachable ("silent").
     A request with a "task" continues when the connection is lost: hpcforge tries to reconnect for `reattach_s`, and
     only then the node is unreachable. A late task is stopped on the node.
@@ -76,9 +76,9 @@ class Deploy:
 
 @dataclass(frozen=True)
 class Command:
-    """One command as `user`, in that user's home (None: as who logs in, where ssh starts). No shell sees `argv`.
+    """One command as `user`, in that user's home (None: the login user, in ssh's start folder). No shell reads `argv`.
 
-    `aside`: as of a `Program`.
+    `aside`: as in `NodeProgram`.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Command:
 class Ansible:
     """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates.
 
-    `collections` are folders below the engines' folder of artifacts; with some, it finds no others.
+    `collections` are folders below the engines' folder of artifacts; with any, it finds no others.
     It waits a little for other nodes with the same role, and longer while plays run; `timeout_s` counts from the start
     of its play.
     """
@@ -121,13 +121,13 @@ Task = NodeProgram | Bootstrap | Deploy | Command | Ansible | HostKey
 
 @dataclass(frozen=True)
 class Event:
-    """Something a node said, or the end of a task.
+    """A line of a node, or the end of a task.
 
     `kind` is one of the node program's, "line" (`{"line": text}`, one of a Command's standard output), or "result",
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
-    sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
-    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link", "silent", "here" (this
-    host may open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two
+    sentence for people, None if ok. `reason` is the kind of unreachability: "no-host-key", "host-key", "login",
+    "no-route", "refused", "timeout", "handshake", "via" (the jump host), "link", "silent", "here" (this
+    host may open no more connections); it is None for a reachable node. An "observed" also has `heard`: the two
     times of its `clock`, by this host's clock.
     """
 
@@ -138,7 +138,7 @@ class Event:
 
 
 class Engine(Protocol):
-    """What running a plan needs of the engines; a fake of a few lines serves its tests."""
+    """The engines' interface for running a plan; its tests use a short fake."""
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side."""
@@ -148,14 +148,14 @@ class Engine(Protocol):
         cancelled."""
 
     def next(self, timeout_s: float | None = None) -> Event | None:
-        """Return the next event of any task; None when none came in time (None waits for ever)."""
+        """Return the next event of any task; None without one in time (None waits for ever)."""
 
     def run(self, task: Task) -> Event:
-        """Start a task and wait for its result; events of all tasks, this one's too, are kept for `next`."""
+        """Start a task and wait for its result; events of all tasks, including this one, are kept for `next`."""
 
 
 def command_failure(command: str, data: Mapping[str, Any]) -> str:
-    """Which command failed and what it printed, in a line; `data` is that of its "result" event.
+    """Return the failed command and its output, in a line; `data` is of its "result" event.
 
     scontrol prints some errors (`Node w04 not found`) to standard output.
     """

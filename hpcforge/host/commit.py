@@ -1,8 +1,8 @@
-"""Return the git commit of a blueprint. Without git, or outside a repository, there is none.
+"""The git commit of a blueprint. Without git, or outside a repository, there is none.
 
-The folder may be untrusted, and a repository's settings can name programs. So git is asked nothing
-that would run one: no command that applies filters, asks a monitor what changed, shows differences, or fetches what is
-missing. Files are compared by digests that are computed here. A bare repository among ordinary files counts as none.
+The folder may be untrusted, and a repository's settings can name programs. So hpcforge runs no git command that could
+start one: none that applies filters, queries a file monitor, shows differences, or fetches missing objects. It computes
+digests of files itself and compares them. A bare repository among ordinary files does not count.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 
 _TIMEOUT_S = 15.0
-_OLDEST = (2, 38)  # the first git that can be told to take no bare repository for one by itself
+_OLDEST = (2, 38)  # the first git with the setting safe.bareRepository
 _SETTINGS = ("safe.bareRepository=explicit", "protocol.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 _ENVIRONMENT = {
     "LC_ALL": "C",
-    "GIT_CONFIG_NOSYSTEM": "1",  # the operator's own settings stay: they say which folders of others are trusted
+    "GIT_CONFIG_NOSYSTEM": "1",  # the operator's own settings stay: they list trusted folders of other users
     "GIT_ALLOW_PROTOCOL": "none",  # a repository's settings can allow one transport in spite of protocol.allow
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-_LARGEST = 1 << 30  # bytes of a file that is compared
-_DIGESTS = {40: "sha1", 64: "sha256"}  # by the length of an id
+_LARGEST = 1 << 30  # bytes of a compared file
+_DIGESTS = {40: "sha1", 64: "sha256"}  # algorithm by the length of an id
 
 
 @dataclass(frozen=True)
 class Commit:
-    """`dirty`: a file that was asked about is not in it as it is on disk."""
+    """A commit. `dirty`: a requested file on disk differs from it."""
 
     id: str
     dirty: bool
@@ -54,15 +54,15 @@ def commit_of(*paths: Path) -> Commit | None:
         return None
     try:
         names = [str(path.resolve().relative_to(Path(top).resolve())) for path in paths]
-    except ValueError:  # elsewhere, where this commit says nothing
+    except ValueError:  # outside of the repository
         return Commit(commit, dirty=True)
     listed = _git(folder, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *([] if "." in names else names))
-    kept = _blobs(listed.stdout) if listed is not None and listed.returncode == 0 else {}
-    return Commit(commit, dirty=not _same(Path(top), kept, paths))
+    blobs = _blobs(listed.stdout) if listed is not None and listed.returncode == 0 else {}
+    return Commit(commit, dirty=not _same(Path(top), blobs, paths))
 
 
 def descends(blueprint: Path, ancestor: str) -> bool | None:
-    """Whether what is checked out contains that commit; None if git does not know it, or there is no git."""
+    """Return whether the checked-out commit contains another one; None if git does not know it, or without git."""
     if not re.fullmatch("[0-9a-f]{40,64}", ancestor):
         return None
     end = _git(blueprint.resolve().parent, "merge-base", "--is-ancestor", ancestor, "HEAD")
@@ -70,17 +70,19 @@ def descends(blueprint: Path, ancestor: str) -> bool | None:
 
 
 def _blobs(listed: str) -> dict[str, str]:
-    """Ids of files by path, of what `git ls-tree -z` says; links and submodules have none."""
+    """Return the ids of files by path, from `git ls-tree -z`; "" for links and submodules."""
     entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-    return {path: said.split()[2] if said.startswith("100") else "" for said, _, path in entries}
+    return {path: attributes.split()[2] if attributes.startswith("100") else "" for attributes, _, path in entries}
 
 
-def _same(top: Path, kept: Mapping[str, str], paths: Iterable[Path]) -> bool:
-    """Whether the files on disk are those that are kept: all of them, and no others."""
+def _same(top: Path, blobs: Mapping[str, str], paths: Iterable[Path]) -> bool:
+    """Return whether the files on disk are exactly those in `blobs`."""
     try:
-        there = [file for path in paths for file in _files(path.resolve())]
-        found = {os.path.relpath(file, top.resolve()): file for file in there}
-        return found.keys() == kept.keys() and all(kept[name] == _id(found[name], kept[name]) for name in found)
+        files = [file for path in paths for file in _files(path.resolve())]
+        by_name = {os.path.relpath(file, top.resolve()): file for file in files}
+        return by_name.keys() == blobs.keys() and all(
+            blobs[name] == _id(by_name[name], blobs[name]) for name in by_name
+        )
     except (OSError, OutsideError):
         return False
 
@@ -90,7 +92,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _id(file: Path, like: str) -> str | None:
-    """Return a file's id as git computes it, without filters; by the same digest as another."""
+    """Return a file's id as git computes it, without filters; with the digest algorithm of another id."""
     if len(like) not in _DIGESTS or not file.is_file() or file.stat().st_size > _LARGEST:
         return None
     content = file.read_bytes()
@@ -105,9 +107,9 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
 
 @cache
 def _version(path: str) -> tuple[int, ...]:
-    said = _run(path, "--version")
-    found = re.match(r"git version ([0-9]{1,4})\.([0-9]{1,4})", said.stdout) if said is not None else None
-    return tuple(map(int, found.groups())) if found else ()
+    outcome = _run(path, "--version")
+    match = re.match(r"git version ([0-9]{1,4})\.([0-9]{1,4})", outcome.stdout) if outcome is not None else None
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _run(path: str, *words: str) -> subprocess.CompletedProcess[str] | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _DISTRIBUTION = "debian"
 _KEYRING = "debian-archive"
-_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # settings of apt that nodes need as well
+_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # settings of apt that nodes need, too
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class SourceLine:
 
     @property
     def line(self) -> str:
-        """As apt reads it. Over http: signatures vouch for packages, and the lab's cache cannot see into TLS."""
+        """The line in apt's form. Over http: signatures protect packages, and the lab's cache cannot read TLS."""
         uri = re.sub(r"^https:", "http:", self.uri).rstrip("/")
         return f"deb {uri} {self.suite} {' '.join(self.components)}"
 
 
 def check_distribution(name: str) -> None:
-    """`HostError` for one that no lab can be built of."""
+    """Raise `HostError` for a distribution that labs do not support."""
     if name != _DISTRIBUTION:
         raise HostError(
             f"no lab can be built of {name}: rehearsals are Debian's", "set `software.os: {name: debian, ...}`"
@@ -43,42 +43,42 @@ def check_distribution(name: str) -> None:
 
 
 def codename(release: str) -> str:
-    """Debian's code name of a release; `HostError` for one that labs do not know."""
+    """Return Debian's code name of a release; `HostError` for one that labs do not support."""
     return str(_release(release).suite)
 
 
 def is_testing(release: str) -> bool:
-    """Whether Debian has not released it yet; `HostError` for a release that labs do not know."""
+    """Return whether Debian has not released it yet; `HostError` for a release that labs do not support."""
     return _release(release).testing
 
 
 def takes_cgroup_v2_alone(release: str) -> bool:
-    """Whether its slurmd starts where this host has cgroup v1, too, and a node v2 alone.
+    """Return whether its slurmd starts on a node with cgroup v2 only, while this host also has v1.
 
     Slurm before 23.11 has no `CgroupPlugin=disabled`: it reads the host's hierarchies in /proc, and ends. `HostError`
-    for a release that labs do not know.
+    for a release that labs do not support.
     """
     slurm = _release(release).slurm
     return tuple(map(int, slurm.split(".")[:2])) >= (23, 11)
 
 
 def _release(release: str) -> Distribution:
-    from hpcforge.catalog import load_catalog  # noqa: PLC0415 - a lab that is only entered needs it not
+    from hpcforge.catalog import load_catalog  # noqa: PLC0415 - entering a lab does not need it
 
-    known = load_catalog().distributions
-    found = known.get((_DISTRIBUTION, release))
-    if found is None or found.suite is None:
-        releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
+    distributions = load_catalog().distributions
+    distribution = distributions.get((_DISTRIBUTION, release))
+    if distribution is None or distribution.suite is None:
+        releases = ", ".join(version for name, version in distributions if name == _DISTRIBUTION)
         raise HostError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
-    return found
+    return distribution
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:
-    """sources.list for code name `name`; `files` are the host's source files by path."""
-    found = [source for path, text in files.items() for source in _parse(path, text) if _serves(source, name)]
-    if not any(source.suite == name for source in found):
-        found = _debian(name)
-    return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in found))
+    """Return sources.list for code name `name`; `files` are the host's source files by path."""
+    served = [source for path, text in files.items() for source in _parse(path, text) if _serves(source, name)]
+    if not any(source.suite == name for source in served):
+        served = _debian(name)
+    return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in served))
 
 
 def _parse(path: str, text: str) -> Iterable[SourceLine]:
@@ -106,9 +106,9 @@ def _lines(text: str) -> Iterable[SourceLine]:
 
 
 def _serves(source: SourceLine, name: str) -> bool:
-    """Whether a source is Debian's own for this release, and one that a node behind an HTTP proxy can use.
+    """Return whether a source is Debian's own for this release, and usable on a node behind an HTTP proxy.
 
-    One with a password in its address is not: sources.list is read by everybody on a node.
+    A source with a password in its address is not: all users of a node can read sources.list.
     """
     return bool(
         source.suite in (name, f"{name}-updates", f"{name}-security")
@@ -128,13 +128,13 @@ def _debian(name: str) -> list[SourceLine]:
 
 
 def sources(release: str) -> str:
-    """sources.list for a release."""
+    """Return sources.list for a release."""
     directory = Path("/etc/apt/sources.list.d")
     paths = [Path("/etc/apt/sources.list"), *sorted(directory.glob("*.sources")), *sorted(directory.glob("*.list"))]
     return sources_for(codename(release), {str(path): path.read_text() for path in paths if path.is_file()})
 
 
 def options() -> tuple[str, ...]:
-    """Options that give apt the host's own settings."""
+    """Return options that give apt the host's own settings."""
     settings = dict(re.findall(r'^(\S+) "(.*)";$', run("apt-config", "dump", *_KEYS), flags=re.MULTILINE))
     return tuple(f"-o{key}={settings[key]}" for key in _KEYS if settings.get(key))

@@ -24,15 +24,13 @@ def quiet(_text: str) -> None:
 
 
 def cache() -> Path:
-    """Return the folder of base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (for a cold run,
-    say).
-    """
+    """Return the folder of base trees and packages, shared by labs; HPCFORGE_CACHE_DIR moves it, for a cold run."""
     return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()
 
 
 @contextmanager
 def host_lock(progress: Progress) -> Iterator[None]:
-    """One run at a time on what labs share: base trees, the choice of subnets, the inotify limit."""
+    """Hold the lock of the resources that labs share: base trees, the choice of subnets, the inotify limit."""
     with run_lock("host", "another lab is changing what labs share on this host", progress):
         yield
 
@@ -46,26 +44,26 @@ def run_lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory and all that is in it; nothing may change in it meanwhile.
+    """Remove a directory with its content; nothing may change in it meanwhile.
 
-    A file system that is mounted with `discard` tells the disk of each freed block and waits for the answer: some
-    milliseconds a file, of which a node's disk has tens of thousands. So they are removed in parallel.
+    On a file system mounted with `discard` each removal waits for the disk, for some milliseconds, and a node's disk
+    has tens of thousands of files. So files are removed in parallel.
 
     Raises:
-        OSError: something in it cannot be removed; `FileNotFoundError` if it is not there.
+        OSError: an entry cannot be removed; `FileNotFoundError` if the directory is missing.
     """
     files: list[str] = []
     by_depth: dict[int, list[str]] = defaultdict(list)
-    for here, folders, names in os.walk(directory, onerror=_raise):
-        by_depth[here.count(os.sep)].append(here)
-        links = (name for name in folders if Path(here, name).is_symlink())
-        files += [f"{here}/{name}" for name in (*names, *links)]
-    _each(os.unlink, files)
+    for folder, folders, names in os.walk(directory, onerror=_raise):
+        by_depth[folder.count(os.sep)].append(folder)
+        links = (name for name in folders if Path(folder, name).is_symlink())
+        files += [f"{folder}/{name}" for name in (*names, *links)]
+    _in_parallel(os.unlink, files)
     for depth in sorted(by_depth, reverse=True):
-        _each(os.rmdir, by_depth[depth])
+        _in_parallel(os.rmdir, by_depth[depth])
 
 
-def _each(remove: Callable[[str], None], paths: list[str]) -> None:
+def _in_parallel(remove: Callable[[str], None], paths: list[str]) -> None:
     def share(first: int) -> None:
         for path in paths[first::_AT_ONCE]:
             remove(path)

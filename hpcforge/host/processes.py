@@ -1,7 +1,7 @@
-"""Finding and ending our own daemons.
+"""The search for hpcforge's own daemons, and their end.
 
-No process ids are stored: a daemon is known by what stands on its command line, so nothing is left to be wrong after a
-crash, a reboot or a recycled id. Signals go through a pidfd that was checked after it was opened.
+No process ids are stored: the command line identifies a daemon, so that no record can be wrong after a crash, a reboot
+or a recycled id. Signals go through a pidfd that was checked after it was opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 
 
 def arguments(pid: int) -> list[str]:
-    """Return the command line of a process; empty if it is gone, a zombie or the kernel's."""
+    """Return the command line of a process; empty if it has ended, or is a zombie or the kernel's."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
@@ -53,7 +53,7 @@ def init_of(pid: int) -> int | None:
 
 
 def started_s(pid: int) -> float | None:
-    """When a process was started, in seconds since 1970; None if it is gone."""
+    """Return the start time of a process, in seconds since 1970; None if it has ended."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -64,13 +64,13 @@ def started_s(pid: int) -> float | None:
 
 
 def end(pid: int, still_ours: Callable[[], bool], *signals: tuple[int, float]) -> bool:
-    """Send each signal in turn, waiting its seconds for the process to go; true once it is gone."""
+    """Send each signal in turn, and wait its seconds for the process to end; return true once it has ended."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        if not still_ours():  # asked after the handle was opened: the id may be somebody else's by now
+        if not still_ours():  # checked after the handle was opened: the id may be reused by now
             return True
         return any(_signal(handle, number, wait_s) for number, wait_s in signals)
     finally:
@@ -87,7 +87,7 @@ def _signal(handle: int, number: int, wait_s: float) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, every_s: float = 0.03) -> bool:
-    """Whether the condition came true in time."""
+    """Wait for a condition; return whether it became true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ _SYSFS = Path("/sys/devices/system/cpu")
 
 
 def total_mib() -> int:
-    """All its memory."""
+    """Return its total memory."""
     return _mib("MemTotal")
 
 
@@ -21,7 +21,7 @@ def available_mib() -> int:
 
 
 def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
-    """Sockets, cores of each and threads of each core, as Slurm's daemon counts them on a node of this machine."""
+    """Return sockets, cores of each and threads of each core, as slurmd counts them on a node of this machine."""
     threads: dict[tuple[str, str], int] = {}
     for topology in sysfs.glob("cpu[0-9]*/topology"):
         core = (
@@ -30,21 +30,21 @@ def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
         )
         threads[core] = threads.get(core, 0) + 1
     sockets = {socket for socket, _ in threads}
-    cores = min((sum(of == socket for of, _ in threads) for socket in sockets), default=1)
+    cores = min((sum(core_socket == socket for core_socket, _ in threads) for socket in sockets), default=1)
     return max(1, len(sockets)), cores, min(threads.values(), default=1)
 
 
 def controllers(mounts: Path = _MOUNTS) -> frozenset[str]:
-    """Return the controllers of cgroup v2 that containers can have here; none where cgroup v1 has them all."""
+    """Return the controllers of cgroup v2 that containers can have here; none if cgroup v1 has them all."""
     for line in mounts.read_text().splitlines():
-        _, where, kind, *_ = line.split()
+        _, mount_point, kind, *_ = line.split()
         if kind == "cgroup2":
-            return frozenset((Path(where) / "cgroup.controllers").read_text().split())
+            return frozenset((Path(mount_point) / "cgroup.controllers").read_text().split())
     return frozenset()
 
 
 def _mib(key: str) -> int:
-    said = dict(re.findall(r"^(\w+):\s+(\d+) kB", _MEMINFO.read_text(), flags=re.MULTILINE))
-    if key not in said:
+    values = dict(re.findall(r"^(\w+):\s+(\d+) kB", _MEMINFO.read_text(), flags=re.MULTILINE))
+    if key not in values:
         raise OSError(f"{_MEMINFO} has no {key}")
-    return int(said[key]) // 1024
+    return int(values[key]) // 1024

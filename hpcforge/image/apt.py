@@ -1,4 +1,4 @@
-"""apt with lists and a state of its own: which packages an image is made of, exactly, and fetching them."""
+"""apt with its own lists and state: chooses the exact packages of an image, and fetches them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hpcforge.image.manifest import Package
 _INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
 _DATE = re.compile(r"^Date: (.*)$", re.MULTILINE)
 
-_LISTS_MIB = 64  # with what apt makes of them; 19 MiB were those of Debian 12 main
+_LISTS_MIB = 64  # with apt's caches; 19 MiB for Debian 12 main
 
 
 @dataclass(frozen=True)
 class Apt:
-    """apt for one release: what it keeps is in `home`, what is there at the host's own apt does not matter."""
+    """apt for one release, with its data in `home`, independent of the host's own apt."""
 
     home: Path
-    options: tuple[str, ...]  # the host's, without which its archives cannot be read
+    options: tuple[str, ...]  # the host's own, which its archives need
 
     @property
     def archives(self) -> Path:
@@ -40,37 +40,37 @@ class Apt:
         (self.home / "status").write_text("")  # nothing is installed
         (self.home / "sources.list").write_text("".join(f"{line}\n" for line in sources))
         self.unpin()
-        argv = ["apt-get", *self._said(), "-qq", "-oAPT::Update::Error-Mode=any", "update"]
+        argv = ["apt-get", *self._options(), "-qq", "-oAPT::Update::Error-Mode=any", "update"]
         watched(argv, self.home, lambda: None, with_us=True)
 
     @property
     def epoch_s(self) -> int:
-        """When the youngest of the package lists was made (seconds since 1970, UTC)."""
+        """The date of the newest package list (seconds since 1970, UTC)."""
         texts = [path.read_text(errors="replace") for path in sorted((self.home / "lists").glob("*Release"))]
-        dates = [parsedate_to_datetime(found[1]) for text in texts if (found := _DATE.search(text))]
+        dates = [parsedate_to_datetime(match[1]) for text in texts if (match := _DATE.search(text))]
         if not dates:
             raise ImageError("the package lists do not say when they were made")
         return int(max(date.timestamp() for date in dates))
 
     def offered(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Those of the packages that the lists have, each with its versions."""
-        lines = run("apt-cache", *self._said(), "madison", "--", *names).splitlines() if names else []
+        """Return the packages in the lists, each with its versions."""
+        lines = run("apt-cache", *self._options(), "madison", "--", *names).splitlines() if names else []
         words = ([word.strip() for word in line.split("|")] for line in lines)
-        return frozenset((found[0], found[1]) for found in words if len(found) > 1)
+        return frozenset((columns[0], columns[1]) for columns in words if len(columns) > 1)
 
     def pin(self, text: str) -> None:
-        """Let nothing else be chosen than these preferences say."""
+        """Restrict the choice to these preferences."""
         (self.home / "preferences").write_text(text)
 
     def unpin(self) -> None:
-        """Let apt choose versions as it does."""
+        """Let apt choose versions by default."""
         self.pin("")
 
     def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
-        """Return the packages that an installation of these on an empty system would bring, in order of names."""
-        said = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
-        chosen = sorted(_INSTALLED.findall(said))
-        text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
+        """Return all packages of an installation of these on an empty system, in order of names."""
+        output = run("apt-get", *self._options(), "-s", "-q", "install", "--", *names)
+        chosen = sorted(_INSTALLED.findall(output))
+        text = run("apt-cache", *self._options(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
         stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in text.split("\n\n")]
         by_file = {(stanza["Package"], stanza["Version"]): stanza for stanza in stanzas if "Package" in stanza}
         return tuple(
@@ -79,16 +79,16 @@ class Apt:
         )
 
     def fetch(self, packages: Sequence[Package], tick: Callable[[int], None]) -> None:
-        """Have the files of these packages, and no others; `tick` hears how many are there."""
+        """Fetch the files of these packages, and remove others; `tick` gets the number of present files."""
         files = {file_of(package) for package in packages}
         for path in self.archives.glob("*.deb"):
             if path.name not in files:
                 path.unlink()
         exact = [f"{package.name}={package.version}" for package in packages]
-        argv = ["apt-get", *self._said(), "-q", "--yes", "--download-only", "install", "--", *exact]
+        argv = ["apt-get", *self._options(), "-q", "--yes", "--download-only", "install", "--", *exact]
         watched(argv, self.home, lambda: tick(sum((self.archives / name).exists() for name in files)))
 
-    def _said(self) -> tuple[str, ...]:
+    def _options(self) -> tuple[str, ...]:
         own = {
             "Dir::Etc::SourceList": self.home / "sources.list",
             "Dir::Etc::SourceParts": "/dev/null",
@@ -107,7 +107,7 @@ class Apt:
 
 
 def preferences(packages: Iterable[Package]) -> str:
-    """apt preferences by which these versions alone can be installed."""
+    """Return apt preferences that only allow these versions."""
     exact = [f"Package: {package.name}\nPin: version {package.version}\nPin-Priority: 1001\n" for package in packages]
     return "\n".join(["Package: *\nPin: release *\nPin-Priority: -1\n", *exact])
 
@@ -117,5 +117,5 @@ def file_of(package: Package) -> str:
     return f"{package.name}_{package.version.replace(':', '%3a')}_{package.architecture}.deb"
 
 
-def _package(name: str, version: str, architecture: str, said: dict[str, str]) -> Package:
-    return Package(name, version, architecture, said["SHA256"], int(said["Size"]), int(said["Installed-Size"]))
+def _package(name: str, version: str, architecture: str, stanza: dict[str, str]) -> Package:
+    return Package(name, version, architecture, stanza["SHA256"], int(stanza["Size"]), int(stanza["Installed-Size"]))

@@ -1,4 +1,4 @@
-"""Building an image: choose and lock its packages, fetch them, install them, look through the archive, keep it."""
+"""The build of an image: choose and lock its packages, fetch and install them, check the archive, and keep it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, t
 from hpcforge.image.request import KERNELS, ImageRequest, LeftPackage
 from hpcforge.tally import Tallies, silent
 
-# Looking through a root archive for what no image may hold: identities, secrets, traces of how it was made.
+# The check of a root archive for forbidden content: identities, secrets, traces of the build.
 _NEVER = re.compile(
     r"etc/ssh/ssh_host_.*|etc/hostname|etc/munge/munge\.key|etc/(?:passwd|shadow|group|gshadow)-|var/lib/dbus/machine-id"
     r"|var/lib/systemd/(?:random-seed|credential\.secret)|etc/ssl/private/.+|(?:root|home/[^/]+)/\.ssh/.+"
     r"|var/(?:tmp|backups)/.+|tmp/.+|var/lib/apt/lists/.+|var/cache/apt/archives/.+|var/lib/mysql/.+"
 )
 _EMPTY = re.compile(r"etc/machine-id|etc/resolv\.conf|var/log/.*")
-# At the beginning of a line and with a key behind it: programs that read keys have the words alone.
+# At the beginning of a line and followed by a key: programs that read keys contain only the words.
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=:, \r\n-]{64}", re.MULTILINE)
 _EXAMPLES = re.compile(r"usr/share/doc/.*")
 _PASSWORD = re.compile(rb"^([^:\n]+):(\$[^:\n]+):", re.MULTILINE)
@@ -42,18 +42,18 @@ _PASSWORD = re.compile(rb"^([^:\n]+):(\$[^:\n]+):", re.MULTILINE)
 def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
     """Return the faults of an archive, a line each; none: it may be an image.
 
-    Raise OSError or tarfile.TarError where it cannot be read to its end.
+    Raise OSError or tarfile.TarError if it cannot be read to its end.
     """
-    found: list[str] = []
+    problems: list[str] = []
     names: list[str] = []
     with tarfile.open(archive, "r:") as tar:
         for member in tar:
             name = member.name.removeprefix("./").removeprefix("/")
             names.append(name)
-            found += _of_member(tar, member, name, epoch_s)
+            problems += _of_member(tar, member, name, epoch_s)
     if "etc/machine-id" not in names:
-        found.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
-    return tuple(found)
+        problems.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
+    return tuple(problems)
 
 
 def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str, epoch_s: int) -> Iterator[str]:
@@ -76,20 +76,20 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str, epoch_s
             yield f"{name}: {account[0].decode(errors='replace')} has a password"
 
 
-# Debian package -> what it brings.
+# Debian package -> a file that it installs.
 _PROGRAMS = {
     "mmdebstrap": "/usr/bin/mmdebstrap",
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
 }
 _FOR_DISKS = {"e2fsprogs": "/usr/sbin/debugfs"}
 _MIB = 1 << 20
-_SPARE_MIB = 256  # for what is not in packages: compiled Python modules, lists, logs
-_SHOWN = 5  # of things that are wrong
+_SPARE_MIB = 256  # room for files outside of packages: compiled Python modules, lists, logs
+_SHOWN = 5  # faults in a message
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image, and whether it was there already."""
+    """An image, and whether it existed already."""
 
     manifest: Manifest
     was_there: bool
@@ -97,7 +97,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Tell:
-    """Listeners: `say` gets what is done, `tally` the counts of the step at work."""
+    """Listeners: `say` gets the actions, `tally` the counts of the present step."""
 
     say: Progress
     tally: Tallies = silent
@@ -105,8 +105,8 @@ class Tell:
 
 def require_programs(*, disk: bool = False) -> None:
     """Raise ImageError naming the packages that this host lacks."""
-    wanted = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
-    if missing := [package for package, brings in wanted.items() if not Path(brings).exists()]:
+    programs = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
+    if missing := [package for package, brings in programs.items() if not Path(brings).exists()]:
         raise ImageError(
             f"this host lacks packages for images: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",
@@ -116,10 +116,9 @@ def require_programs(*, disk: bool = False) -> None:
 def build(
     request: ImageRequest, cluster: str, made_for: MadeFor, users: store.Users, tell: Tell, locked: Lock | None = None
 ) -> Built:
-    """Have an image of these packages; `locked`: in exactly the versions of this lock, which is of an equal request.
+    """Return an image of these packages, built if missing; `locked`: with the exact versions of this lock.
 
-
-    Raises ImageError: versions are not to be had any more, there is no room, or the result may not be an image.
+    Raises ImageError: versions are no longer available, there is no room, or the result has faults.
     """
     with store.lock(tell.say) as handle:
         store.sweep(tell.say)
@@ -127,26 +126,26 @@ def build(
         lock = _locked(request, apt, tell, locked)
         for left_package in lock.left:
             tell.say(f"left to the first apply: {left_package.package} ({left_package.why})")
-        if there := _there(lock, made_for, users, tell.say):
-            return Built(there, was_there=True)
+        if existing := _existing_image(lock, made_for, users, tell.say):
+            return Built(existing, was_there=True)
         ensure_room(store.folder(), lock)
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
 
 
 def found_for(request: ImageRequest) -> Manifest | None:
-    """Return the youngest image of such a request, as this hpcforge would build it on this host."""
+    """Return the newest image of this request with this hpcforge's recipe and this host's sources."""
     sources, how = _made(request)
     return store.matching(request, how, sources)
 
 
 def ensure_room(place: Path, lock: Lock) -> None:
-    """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
+    """Raise ImageError unless the tree, its archive and the fetched packages have room there."""
     fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
     long_commands.ensure_room(place, 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB, "an image needs")
 
 
 def pack(tree: Path, archive: Path, epoch_s: int) -> None:
-    """Write a tree as an archive that depends on nothing but the tree and `epoch_s`. Raises ImageError."""
+    """Write a tree as an archive that depends only on the tree and `epoch_s`. Raises ImageError."""
     argv: list[str | Path] = [*recipe.TAR, f"--mtime=@{epoch_s}", "--directory", tree, "--file", archive, "."]
     watched(argv, archive.parent, lambda: None)
 
@@ -161,39 +160,39 @@ def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) ->
         )
     tell.say(f"reading the package lists of {request.distribution} {request.release}")
     apt.update(sources)
-    return _chosen(request, how, sources, apt) if locked is None else _again(locked, apt)
+    return _chosen(request, how, sources, apt) if locked is None else _resolve_again(locked, apt)
 
 
 def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
-    """Package sources and recipe of an image of this request."""
+    """Return package sources and recipe of an image of this request."""
     return tuple(package_sources.sources(request.release).splitlines()), recipe.digest(package_sources.options())
 
 
 def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
-    known = {name for name, _ in apt.offered(request.packages)}
-    absent = [name for name in request.packages if name not in known]
+    available = {name for name, _ in apt.offered(request.packages)}
+    absent = [name for name in request.packages if name not in available]
     if kernel := next((name for name in absent if name.startswith(KERNELS)), None):
         raise ImageError(
             f"no package source has the kernel {kernel}",
             f"name another under `software.preinstalled.kernel`: apt-cache search '^{KERNELS}[0-9]'",
         )
-    left = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
-    lock = Lock(request, how, sources, apt.epoch_s, (), left)
-    return replace(lock, packages=apt.choose(_asked(lock)))
+    omitted = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
+    lock = Lock(request, how, sources, apt.epoch_s, (), omitted)
+    return replace(lock, packages=apt.choose(_named_packages(lock)))
 
 
-def _again(locked: Lock, apt: Apt) -> Lock:
-    """Resolve the lock again. Raise ImageError where the result differs."""
+def _resolve_again(locked: Lock, apt: Apt) -> Lock:
+    """Resolve the lock again. Raise ImageError if the result differs."""
     offered = apt.offered([package.name for package in locked.packages])
-    if gone := [
+    if missing := [
         f"{package.name} {package.version}"
         for package in locked.packages
         if (package.name, package.version) not in offered
     ]:
-        raise ImageError(f"no longer available: {_first(gone)}", "build without --locked")
+        raise ImageError(f"no longer available: {_first(missing)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
-        chosen = apt.choose(_asked(locked))
+        chosen = apt.choose(_named_packages(locked))
     finally:
         apt.unpin()
     if chosen != locked.packages:
@@ -202,31 +201,31 @@ def _again(locked: Lock, apt: Apt) -> Lock:
     return locked
 
 
-def _asked(lock: Lock) -> list[str]:
-    """Return the packages that apt installs by name; the rest of an image comes with these."""
+def _named_packages(lock: Lock) -> list[str]:
+    """Return the packages that apt installs by name; the others are their dependencies."""
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 
-def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
-    """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
-    found = store.of_lock(lock)
-    if found is None:
+def _existing_image(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
+    """Return the image of these packages if its archive is intact, and record this blueprint as its user."""
+    image = store.of_lock(lock)
+    if image is None:
         return None
     try:
-        store.checked(found)
+        store.checked(image)
     except ImageError as error:
-        if labs := users(store.directory(found.name)):
+        if labs := users(store.directory(image.name)):
             raise ImageError(f"{error}; {', '.join(labs)} uses it", "remove that rehearsal, then build again") from None
         say(f"built again: {error}")
         return None
-    others = tuple(blueprint for blueprint in found.blueprints if blueprint.path != made_for.path)
-    manifest = replace(found, blueprints=(*others, made_for))
-    write_atomically(store.directory(found.name) / store.MANIFEST, to_text(manifest), mode=0o644)
+    others = tuple(blueprint for blueprint in image.blueprints if blueprint.path != made_for.path)
+    manifest = replace(image, blueprints=(*others, made_for))
+    write_atomically(store.directory(image.name) / store.MANIFEST, to_text(manifest), mode=0o644)
     return manifest
 
 
 def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handle: int) -> Manifest:
-    with store.unused(name):  # said before minutes of work: the image of this name is replaced
+    with store.unused(name):  # fails before minutes of work: the image of this name will be replaced
         pass
     building = store.building(name)
     try:
@@ -251,10 +250,10 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
         for path in building.iterdir():
             if path.name not in (store.ARCHIVE, store.MANIFEST):
                 remove_tree(path) if path.is_dir() else path.unlink()
-        _on_disk(archive)
+        _sync(archive)
         store.keep(building, name)
     except BaseException as error:
-        with suppress(OSError):  # what stays is swept by the next run
+        with suppress(OSError):  # the next run removes leftovers
             remove_tree(building)
         if isinstance(error, tarfile.TarError):
             raise ImageError(f"the archive of image {name} cannot be read: {error}") from None
@@ -276,8 +275,8 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
         (building / name).write_text(text)
 
     def hook(script: str) -> str:
-        here, packages = shlex.quote(str(building)), shlex.quote(str(apt.archives))
-        return f'sh {here}/{script} "$1" {here} {packages}'
+        folder, packages = shlex.quote(str(building)), shlex.quote(str(apt.archives))
+        return f'sh {folder}/{script} "$1" {folder} {packages}'
 
     tree = building / "tree"
     argv: list[str | Path] = [
@@ -285,7 +284,7 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
         "--mode=root",
         "--variant=minbase",
         f"--include={','.join(recipe.BASE)}",
-        "--skip=download/empty,essential/unlink",  # the fetched packages lie there already
+        "--skip=download/empty,essential/unlink",  # the fetched packages are there already
         "--dpkgopt=force-unsafe-io",
         *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in apt.options),
         f"--setup-hook={hook('setup')}",
@@ -300,30 +299,31 @@ def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], 
 
 
 def installed(tree: Path) -> tuple[Package, ...]:
-    """Return the packages that are installed in a tree, by name, version and architecture alone."""
+    """Return the installed packages of a tree, with name, version and architecture only."""
     query = ("dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W")
-    said = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
-    rows = [line.split("|") for line in said.splitlines()]
+    output = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
+    rows = [line.split("|") for line in output.splitlines()]
     return tuple(Package(row[1], row[2], row[3], "", 0, 0) for row in rows if row[0].strip() == "ii")
 
 
 def _count(tree: Path) -> int:
-    """How many packages are configured in a tree by now."""
+    """Return the number of packages that are configured in a tree."""
     try:
         return (tree / "var/lib/dpkg/status").read_text(errors="replace").count("Status: install ok installed\n")
     except FileNotFoundError:
         return 0
 
 
-def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
-    """Describe the packages that are in one and not in the other; "" if there are none."""
-    left, right = (
-        {f"{package.name} {package.version} {package.architecture}" for package in some} for some in (wanted, have)
+def _differing(locked: Sequence[Package], have: Sequence[Package]) -> str:
+    """Describe the packages that are in only one of both; "" without any."""
+    locked_names, installed_names = (
+        {f"{package.name} {package.version} {package.architecture}" for package in packages}
+        for packages in (locked, have)
     )
     return _first(
         [
-            *(f"{package} is missing" for package in sorted(left - right)),
-            *(f"{package} instead" for package in sorted(right - left)),
+            *(f"{package} is missing" for package in sorted(locked_names - installed_names)),
+            *(f"{package} instead" for package in sorted(installed_names - locked_names)),
         ]
     )
 
@@ -338,6 +338,6 @@ def _lines(words: Sequence[str]) -> str:
     return "".join(f"{word}\n" for word in words)
 
 
-def _on_disk(path: Path) -> None:
+def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())

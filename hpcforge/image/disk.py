@@ -1,6 +1,6 @@
 """An image's archive as a disk that virtual machines boot: a root file system, with kernel and initrd beside it.
 
-It is made without mounting a file system, and from nothing but the archive: two makings are the same bit for bit.
+It is made without mounting a file system, and only from the archive: two builds are identical.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MIB = 1 << 20
 _BESIDE = (node_system.KERNEL, node_system.INITRD)
 
 # Arguments: archive, folder for the disk, an empty folder to unpack in, seconds since 1970, UUID, hash seed.
-# Unpacked in memory: in which order the names of a folder on disk are read is that file system's own.
-# mke2fs takes over when each file was read and last changed in place: that is set to the epoch afterwards.
+# Unpacked in memory: on disk the order of names in a folder depends on the file system.
+# mke2fs copies access and change times of files: they are set to the epoch afterwards.
 _MAKE = r"""
 set -e
 export E2FSPROGS_FAKE_TIME="$4"
@@ -60,24 +60,24 @@ if grep -v '^debugfs' "$3/said" | grep .; then exit 1; fi
 
 @contextmanager
 def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
-    """Yield the folder of an image's disk, made if missing, and keep it from being removed meanwhile.
+    """Yield the folder of an image's disk, made if missing, and prevent its removal meanwhile.
 
-    Record a lab that uses it inside the context. Raise ImageError where the image is gone, has no kernel, or is
-    not what was built.
+    Record a lab that uses it inside the context. Raise ImageError if the image is missing, has no kernel, or was
+    changed.
     """
     with store.lock(progress) as handle:
-        found = store.read(manifest.name)
-        place = store.directory(found.name) / _FOLDER
-        if found.disk is None:
-            progress(f"making the disk of image {found.name}")
-            found = _make(found, place, handle)
-            progress(f"the disk of image {found.name} is made")
-        _check(found, place)
+        image = store.read(manifest.name)
+        place = store.directory(image.name) / _FOLDER
+        if image.disk is None:
+            progress(f"making the disk of image {image.name}")
+            image = _make(image, place, handle)
+            progress(f"the disk of image {image.name} is made")
+        _check(image, place)
         yield place
 
 
 def disk_path(manifest: Manifest) -> Path:
-    """Where the disk of an image is, or would be."""
+    """Return the path of an image's disk, present or not."""
     return store.directory(manifest.name) / _FOLDER / node_system.DISK
 
 
@@ -90,16 +90,16 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     disk, unpacking = making / _FOLDER, making / "unpacking"
     for folder in (disk, unpacking):
         folder.mkdir(mode=0o755)
-    ids = [str(uuid.uuid5(_NAMESPACE, f"{what} {manifest.archive_sha256}")) for what in ("root", "hash seed")]
+    ids = [str(uuid.uuid5(_NAMESPACE, f"{word} {manifest.archive_sha256}")) for word in ("root", "hash seed")]
     argv: list[str | Path] = ["unshare", "--mount", "sh", "-c", _MAKE, "sh"]
     argv += [archive, disk, unpacking, str(manifest.lock.epoch_s), *ids]
     watched(argv, making, lambda: None, pass_on=(handle,), with_us=True)
     unpacking.rmdir()
-    if place.exists():  # of a making that was cut off before it was written down
+    if place.exists():  # left by an interrupted build that was not recorded
         shutil.rmtree(place)
     root = disk / node_system.DISK
-    beside = {name: store.sha256_of(disk / name) for name in _BESIDE}
-    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, beside))
+    checksums = {name: store.sha256_of(disk / name) for name in _BESIDE}
+    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, checksums))
     disk.rename(place)
     making.rmdir()
     write_atomically(store.directory(manifest.name) / store.MANIFEST, to_text(made), mode=0o644)
@@ -118,15 +118,15 @@ def _ensure_room(manifest: Manifest) -> None:
 
 
 def _check(manifest: Manifest, place: Path) -> None:
-    """Raise ImageError unless the disk is what was made."""
-    again = f"hpcforge image remove {manifest.name}, then build it again with --disk"
+    """Raise ImageError unless the disk is unchanged since its build."""
+    hint = f"hpcforge image remove {manifest.name}, then build it again with --disk"
     root, disk = place / node_system.DISK, manifest.disk
     if absent := [
         name for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD) if not (place / name).is_file()
     ]:
-        raise ImageError(f"{place / absent[0]} is not there", again)
+        raise ImageError(f"{place / absent[0]} is not there", hint)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
-        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)
+        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", hint)
     for name, sha256 in disk.beside.items():
         if store.sha256_of(place / name) != sha256:
-            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", again)
+            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", hint)

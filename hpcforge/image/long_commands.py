@@ -1,4 +1,4 @@
-"""Programs that run for minutes, while somebody looks."""
+"""Programs that run for minutes, with progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcforge.image.errors import ImageError
 
 _LOOK_S = 1.0
 _NO_ROOM = "No space left on device"
-_FULL = 1 << 20  # bytes: not every program says why it could not write, or ends
+_FULL = 1 << 20  # bytes: not every program reports a full disk, or ends on it
 NO_ROOM_HINT = "make room there, or move images and base systems: HPCFORGE_CACHE_DIR; then run it again"
 
 
@@ -28,11 +28,11 @@ def watched(
 ) -> None:
     """Run a program that writes in `place` to its end; `tick` is called every second.
 
-    `pass_on` are file handles that it keeps open. `with_us`: see WITH_US. Raises ImageError with the end of what it
-    said where it fails.
+    `pass_on` are file handles that it keeps open. `with_us`: see WITH_US. Raises ImageError with the end of its output
+    if it fails.
     """
     words = [str(word) for word in argv]
-    with os.fdopen(os.memfd_create("said"), "w+b") as out:  # no file: the disk may be what is full
+    with os.fdopen(os.memfd_create("said"), "w+b") as out:  # not a file: the disk may be full
         process = subprocess.Popen(
             [*(WITH_US if with_us else ()), *words],
             env={**environment(), **(more or {})},
@@ -46,7 +46,7 @@ def watched(
         try:
             while process.poll() is None:
                 tick()
-                if shutil.disk_usage(place).free < _FULL:  # apt, for one, waits for ever where it cannot write
+                if shutil.disk_usage(place).free < _FULL:  # apt, for example, waits for ever if it cannot write
                     raise _no_room(words[0], place)
                 try:
                     process.wait(_LOOK_S)
@@ -57,19 +57,19 @@ def watched(
             process.wait()
             raise
         out.seek(0)
-        said = out.read().decode(errors="replace").strip()
+        output = out.read().decode(errors="replace").strip()
     if process.returncode:
-        if _NO_ROOM in said or shutil.disk_usage(place).free < _FULL:
+        if _NO_ROOM in output or shutil.disk_usage(place).free < _FULL:
             raise _no_room(words[0], place)
-        last = "\n".join(said.splitlines()[-15:])
+        last = "\n".join(output.splitlines()[-15:])
         raise ImageError(f"`{words[0]}` failed with exit code {process.returncode}\n{last}")
 
 
-def ensure_room(place: Path, needed_mib: int, what: str) -> None:
-    """Raise ImageError unless that much is free there for `what`."""
+def ensure_room(place: Path, needed_mib: int, purpose: str) -> None:
+    """Raise ImageError unless that much is free in a place; `purpose` begins the message."""
     free_mib = shutil.disk_usage(place).free >> 20
     if free_mib < needed_mib:
-        raise ImageError(f"{what} about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
+        raise ImageError(f"{purpose} about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
 
 
 def _no_room(program: str, place: Path) -> ImageError:

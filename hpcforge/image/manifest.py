@@ -1,4 +1,4 @@
-"""The record of an image: the lock that its archive follows from, and the archive's checksum. Pure."""
+"""The record of an image: the lock that determines its archive, and the archive's checksum. Pure."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ _NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){0,47}")
 
 @dataclass(frozen=True)
 class Package:
-    """One package, exactly: `sha256` is that of the file that the archive of packages has."""
+    """One exact package: `sha256` is of its file in the package archive."""
 
     name: str
     version: str
     architecture: str
     sha256: str
-    size_bytes: int  # of that file
+    size_bytes: int  # size of that file
     installed_kib: int
 
 
 @dataclass(frozen=True)
 class Lock:
-    """All that an image's archive follows from."""
+    """The data that determine an image's archive."""
 
     request: ImageRequest
-    recipe: str  # SHA-256 of how it is made: programs that are run, packages that every image has
+    recipe: str  # SHA-256 of the recipe: the programs, and the packages of every image
     sources: tuple[str, ...]  # lines of its sources.list
-    epoch_s: int  # no file in it is younger: when the package lists were made (seconds since 1970, UTC)
+    epoch_s: int  # the date of the package lists (seconds since 1970, UTC): no file in it is newer
     packages: tuple[Package, ...]  # in order of names
-    left: tuple[LeftPackage, ...]  # what the request leaves, and what no source has
+    left: tuple[LeftPackage, ...]  # packages that the request leaves out, and those without a source
 
     @property
     def installed_kib(self) -> int:
-        """What its packages say that they take."""
+        """The installed size of its packages, by their own data."""
         return sum(package.installed_kib for package in self.packages)
 
     @property
     def to_install(self) -> tuple[str, ...]:
-        """What is asked for and is in it."""
-        left = {left_package.package for left_package in self.left}
-        return tuple(name for name in self.request.packages if name not in left)
+        """The requested packages that are in it."""
+        omitted = {left_package.package for left_package in self.left}
+        return tuple(name for name in self.request.packages if name not in omitted)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is in the image; lists that are newer and say the same change nothing."""
-        said = [(package.name, package.version, package.architecture) for package in self.packages]
-        return _sha256([asdict(self.request), self.recipe, self.sources, said])
+        """SHA-256 of the image's content; newer lists with the same versions do not change it."""
+        versions = [(package.name, package.version, package.architecture) for package in self.packages]
+        return _sha256([asdict(self.request), self.recipe, self.sources, versions])
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Disk:
 
     sha256: str
     bytes: int
-    beside: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of kernel and initrd; empty: of an older hpcforge
+    beside: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of kernel and initrd; empty: by an older hpcforge
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class Manifest:
     archive_bytes: int
     built_s: float  # seconds since 1970, UTC
     hpcforge: str  # the version that built it
-    disk: Disk | None = None  # None: none was made
+    disk: Disk | None = None  # None: not made
 
 
 def check_name(name: str) -> str:
-    """Return the name itself; `ImageError` if it could not be used as it is for a directory."""
+    """Return the name itself; `ImageError` if it cannot be a directory's name."""
     if not _NAME.fullmatch(name) or len(name) > 48:
         raise ImageError(
             f"{name!r} is not a valid image name",
@@ -100,19 +100,19 @@ def check_name(name: str) -> str:
 
 
 def name_of(cluster: str, lock: Lock) -> str:
-    """Return an image's name, made of the cluster that it was made for and of its contents."""
+    """Return an image's name, from its cluster and its content."""
     word = re.sub(r"[^a-z0-9]+", "-", cluster.lower()).strip("-")[:39].rstrip("-")
     return check_name(f"{word or 'image'}-{lock.digest[:8]}")
 
 
 def to_text(manifest: Manifest) -> str:
-    """As it is kept, with a checksum of its own."""
+    """Return the stored form, with its own checksum."""
     data = asdict(manifest)
     return json.dumps({"schema": SCHEMA, "sha256": _sha256(data), "image": data}, indent=2) + "\n"
 
 
-def from_text(text: str, where: str) -> Manifest:
-    """Parse the output of `to_text`; `ImageError` where it is not that, word for word."""
+def from_text(text: str, source: str) -> Manifest:
+    """Parse the output of `to_text`; `ImageError` for any other text."""
     try:
         document = json.loads(text)
         if document["schema"] != SCHEMA:
@@ -121,8 +121,10 @@ def from_text(text: str, where: str) -> Manifest:
             raise ValueError("its checksum is another one")
         return TypeAdapter(Manifest).validate_python(document["image"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ImageError(f"{where} cannot be read: {why}", "remove that image: `hpcforge image remove NAME`") from None
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ImageError(
+            f"{source} cannot be read: {reason}", "remove that image: `hpcforge image remove NAME`"
+        ) from None
 
 
 def _sha256(data: object) -> str:

@@ -1,6 +1,6 @@
-"""How a root file system is made of a lock: packages that every image has, and the scripts that mmdebstrap runs.
+"""The recipe of a root file system from a lock: packages of every image, and the scripts that mmdebstrap runs.
 
-What these say is part of a lock (`recipe`): an image of another recipe is another image.
+Its digest is part of a lock (`recipe`): an image of another recipe is another image.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import hashlib
 
 from hpcforge.image import node_system
 
-# As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
+# As in a base system of labs, and Python 3, which hpcforge's node program needs.
 BASE = (*node_system.PACKAGES, "python3")
-KERNEL = "linux-image-cloud-amd64"  # of images that virtual machines boot; brings initramfs-tools and udev
-MIRRORS = "mdadm"  # where the system lies on more than one disk
-METAL_KERNEL = "linux-image-amd64"  # with the drivers of real machines, which the other lacks
-ALWAYS = ("?essential", "?priority(required)", "apt")  # what mmdebstrap's variant minbase is made of
+KERNEL = "linux-image-cloud-amd64"  # images that virtual machines boot have it; it depends on initramfs-tools and udev
+MIRRORS = "mdadm"  # a system on more than one disk needs it
+METAL_KERNEL = "linux-image-amd64"  # with drivers of real machines, which the other lacks
+ALWAYS = ("?essential", "?priority(required)", "apt")  # the packages of mmdebstrap's variant minbase
 
-# All are called with the tree and the folder of the files that build.py lays beside them.
+# All are called with the tree and the folder of build.py's files.
 SETUP = r"""
 set -e
 mkdir -p "$1/var/cache/apt/archives" "$1/etc/apt/preferences.d"
@@ -24,8 +24,8 @@ cp "$2/preferences" "$1/etc/apt/preferences.d/hpcforge-image"
 cp -l "$3"/*.deb "$1/var/cache/apt/archives/"
 """
 
-# What roles start where they want it must not start everywhere: one image is for head and workers. A unit that no role
-# names (a timer that comes with a package, say) stays as its package has it.
+# Units of roles must not start everywhere: head and workers share one image. A unit that no role names (for example a
+# package's timer) stays as its package enables it.
 PACKAGES = r"""
 set -e
 links() { find "$1/etc/systemd/system" -type l | LC_ALL=C sort; }
@@ -38,7 +38,7 @@ LC_ALL=C comm -13 "$2/links-before" "$2/links-after" | while IFS= read -r link; 
 done
 """
 
-# What tells machines apart, what is secret, and what two installations of the same packages have differently.
+# Identities of machines, secrets, and differences between two installations of the same packages.
 FINISH = r"""
 set -e
 cd "$1"
@@ -53,16 +53,16 @@ find var/backups tmp var/tmp run var/lib/apt/lists var/cache/apt/archives -minde
 find var/log -type f -exec truncate --size=0 -- {} +
 """
 
-# No times but those of packages or the lock's own, no names of users, no order but that of names.
+# Only times of packages or of the lock, no names of users, entries in order of names.
 TAR = (
     "tar", "--create", "--sort=name", "--numeric-owner", "--clamp-mtime", "--xattrs",
     "--xattrs-include=security.capability", "--format=posix",
     "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
 )  # fmt: skip
-ENVIRONMENT = {"PYTHONHASHSEED": "0"}  # else sets in Python's compiled modules have another order each time
+ENVIRONMENT = {"PYTHONHASHSEED": "0"}  # else sets in Python's compiled modules have a random order
 
 
 def digest(apt_options: tuple[str, ...]) -> str:
-    """SHA-256 of all this; `apt_options` are the host's, which a tree keeps."""
-    said = [*BASE, *ALWAYS, SETUP, PACKAGES, FINISH, *TAR, *apt_options, *map(str, ENVIRONMENT.items())]
-    return hashlib.sha256("\0".join(said).encode()).hexdigest()
+    """Return the SHA-256 of the recipe; `apt_options` are the host's, which a tree keeps."""
+    parts = [*BASE, *ALWAYS, SETUP, PACKAGES, FINISH, *TAR, *apt_options, *map(str, ENVIRONMENT.items())]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

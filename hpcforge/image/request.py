@@ -9,14 +9,14 @@ from hpcforge.kinds.pins import Pin
 from hpcforge.kinds.sources import PackageSource
 from hpcforge.plan.desired import DesiredRole
 
-KERNELS = "linux-image-"  # how packages of kernels are called
-# Their installation makes a state of its own, with times and numbers drawn at random, that no two nodes may share.
+KERNELS = "linux-image-"  # prefix of kernel packages
+# Their installation makes unique state, with times and random numbers, that nodes must not share.
 _MAKES_STATE = frozenset({"mariadb-server", "mysql-server", "postgresql"})
 
 
 @dataclass(frozen=True)
 class LeftPackage:
-    """A package that is not in the image, and why: the first apply brings it."""
+    """A package that is not in the image, with the reason: the first apply installs it."""
 
     package: str
     why: str
@@ -24,47 +24,47 @@ class LeftPackage:
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """What an image is asked to be; blueprints whose requests are equal share an image."""
+    """The request for an image; blueprints with equal requests share an image."""
 
     distribution: str
     release: str
-    packages: tuple[str, ...]  # of all roles on all nodes, in order of names
-    units: tuple[str, ...]  # that roles start where they are wanted: none of them starts by being installed
+    packages: tuple[str, ...]  # packages of all roles on all nodes, in order of names
+    units: tuple[str, ...]  # units of roles: their packages must not start them
     left: tuple[LeftPackage, ...] = ()
 
 
 def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[DesiredRole]]) -> ImageRequest:
-    """Make the request that follows from each node's desired packages."""
+    """Return the request from each node's desired packages."""
     packages: set[str] = set()
     units: set[str] = set()
-    left: dict[str, str] = {}
-    for wanted in nodes.values():
-        for role in wanted:
+    omitted: dict[str, str] = {}
+    for roles in nodes.values():
+        for role in roles:
             units.update(unit.name for unit in role.units)
             packages.update(role.packages)
             if any(isinstance(resource, PackageSource | Pin) for resource in role.resources):
-                left.update(dict.fromkeys(role.packages, f"role {role.role} chooses its source"))
-    left.update(dict.fromkeys(packages & _MAKES_STATE, "its installation makes a state of its own"))
+                omitted.update(dict.fromkeys(role.packages, f"role {role.role} chooses its source"))
+    omitted.update(dict.fromkeys(packages & _MAKES_STATE, "its installation makes a state of its own"))
     return ImageRequest(
         distribution,
         release,
-        tuple(sorted(packages - left.keys())),
+        tuple(sorted(packages - omitted.keys())),
         tuple(sorted(units)),
-        tuple(LeftPackage(name, why) for name, why in sorted(left.items())),
+        tuple(LeftPackage(name, reason) for name, reason in sorted(omitted.items())),
     )
 
 
 def with_packages(request: ImageRequest, more: Iterable[str]) -> ImageRequest:
-    """Return the request with packages that the image needs, also those that a role leaves to the first apply."""
+    """Return the request with packages that the image needs, also if a role leaves them to the first apply."""
     needed = set(more)
-    left = tuple(left_package for left_package in request.left if left_package.package not in needed)
-    return replace(request, packages=tuple(sorted({*request.packages, *needed})), left=left)
+    omitted = tuple(left_package for left_package in request.left if left_package.package not in needed)
+    return replace(request, packages=tuple(sorted({*request.packages, *needed})), left=omitted)
 
 
 def with_kernel(request: ImageRequest, kernel: str) -> ImageRequest:
-    """Return the request with a kernel, and with its headers where a role has them.
+    """Return the request with a kernel, and with its headers if a role has some.
 
-    The first apply would install headers of the newest kernel, which may not be the one of the image.
+    The first apply would install headers of the newest kernel, which may differ from the image's kernel.
     """
     headers = kernel.replace(KERNELS, "linux-headers-", 1)
-    return with_packages(request, {kernel, headers} & {kernel, *(left.package for left in request.left)})
+    return with_packages(request, {kernel, headers} & {kernel, *(omitted.package for omitted in request.left)})

@@ -1,4 +1,4 @@
-"""The store of images: beside the labs' base systems, a folder each, which appears whole and is removed whole."""
+"""The store of images: beside the labs' base systems, one folder each, which is added and removed in one step."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hpcforge.image.request import ImageRequest
 from hpcforge.locks import file_lock, held
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
-Users = Callable[[Path], Sequence[str]]  # names of what lies on the images in a folder
-_BUILDING = ".building-"  # no name of an image begins with a dot
+Users = Callable[[Path], Sequence[str]]  # names of the users of images in a folder
+_BUILDING = ".building-"  # an image's name never begins with a dot
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def directory(name: str) -> Path:
 
 @contextmanager
 def lock(progress: Progress) -> Iterator[int]:
-    """One run at a time that builds or removes; the handle, for programs that are to hold it as long as they run."""
+    """Hold the lock of builds and removals; yield its handle, for programs that hold it while they run."""
     folder().mkdir(parents=True, exist_ok=True)
     busy = "waiting: another run is building or removing an image"
     with file_lock(folder() / ".lock", lambda: progress(busy)) as file:
@@ -48,7 +48,7 @@ def lock(progress: Progress) -> Iterator[int]:
 
 @contextmanager
 def in_use(name: str) -> Iterator[None]:
-    """Keep an image as it is while machines are written from it. Enter it under the lock."""
+    """Keep an image unchanged while machines are written from it. Enter it under the lock."""
     with held(_users(name), f"image {name} is being replaced", "run it again", shared=True):
         yield
 
@@ -65,8 +65,8 @@ def _users(name: str) -> Path:
 
 
 def names() -> tuple[str, ...]:
-    there = folder().iterdir() if folder().is_dir() else ()
-    return tuple(sorted(path.name for path in there if path.is_dir() and not path.name.startswith(".")))
+    entries = folder().iterdir() if folder().is_dir() else ()
+    return tuple(sorted(path.name for path in entries if path.is_dir() and not path.name.startswith(".")))
 
 
 def read(name: str) -> Manifest:
@@ -75,53 +75,55 @@ def read(name: str) -> Manifest:
     try:
         manifest = from_text(path.read_text(), str(path))
     except FileNotFoundError:
-        known = ", ".join(names()) or "none"
-        raise ImageError(f"there is no image {name!r} (there are: {known})", "hpcforge image build BLUEPRINT") from None
+        available = ", ".join(names()) or "none"
+        raise ImageError(
+            f"there is no image {name!r} (there are: {available})", "hpcforge image build BLUEPRINT"
+        ) from None
     if manifest.name != name:
         raise ImageError(f"{path} is the manifest of {manifest.name!r}", f"hpcforge image remove {name}")
     return manifest
 
 
 def all_images() -> tuple[Manifest | Unreadable, ...]:
-    """Every image, in order of names."""
-    found: list[Manifest | Unreadable] = []
+    """Return every image, in order of names."""
+    images: list[Manifest | Unreadable] = []
     for name in names():
         try:
-            found.append(read(name))
+            images.append(read(name))
         except ImageError as error:
-            found.append(Unreadable(name, str(error)))
-    return tuple(found)
+            images.append(Unreadable(name, str(error)))
+    return tuple(images)
 
 
 def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Manifest | None:
-    """Return the youngest image of such a request, made as images are made now."""
-    wanted = (request, recipe, tuple(sources))
+    """Return the newest image of this request with this recipe and these sources."""
+    key = (request, recipe, tuple(sources))
     fit = [
         image
         for image in all_images()
-        if isinstance(image, Manifest) and (image.lock.request, image.lock.recipe, image.lock.sources) == wanted
+        if isinstance(image, Manifest) and (image.lock.request, image.lock.recipe, image.lock.sources) == key
     ]
     return max(fit, key=lambda image: image.built_s, default=None)
 
 
-def of_lock(wanted: Lock) -> Manifest | None:
+def of_lock(desired: Lock) -> Manifest | None:
     """Return an image with exactly these packages."""
-    found = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == wanted.digest)
-    return next(found, None)
+    matches = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == desired.digest)
+    return next(matches, None)
 
 
 def checked(manifest: Manifest) -> Path:
-    """Return the archive of an image, read to its end; `ImageError` where it is not what was built."""
+    """Return the archive of an image after reading it completely; `ImageError` if it was changed."""
     path = directory(manifest.name) / ARCHIVE
-    again = f"hpcforge image remove {manifest.name}, then build it again"
+    hint = f"hpcforge image remove {manifest.name}, then build it again"
     try:
         size = path.stat().st_size
         if size != manifest.archive_bytes:
-            raise ImageError(f"{path} has {size} bytes of {manifest.archive_bytes}: it was cut short or changed", again)
+            raise ImageError(f"{path} has {size} bytes of {manifest.archive_bytes}: it was cut short or changed", hint)
         if sha256_of(path) != manifest.archive_sha256:
-            raise ImageError(f"{path} has another checksum than its manifest: it was changed", again)
+            raise ImageError(f"{path} has another checksum than its manifest: it was changed", hint)
     except FileNotFoundError:
-        raise ImageError(f"{path} is not there", again) from None
+        raise ImageError(f"{path} is not there", hint) from None
     return path
 
 
@@ -131,21 +133,21 @@ def sha256_of(path: Path) -> str:
 
 
 def remove(name: str, used_by: Users, progress: Progress) -> None:
-    """Remove an image, and what a build that was cut off has left. Call under the lock.
+    """Remove an image, and leftovers of an interrupted build. Call under the lock.
 
-    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and
-    `HeldError` while machines are written from it.
+    `used_by` returns the labs that use files in a folder. Raises ImageError if a lab uses this image, and `HeldError`
+    while machines are written from it.
     """
-    gone = directory(name)
-    if labs := used_by(gone):
+    place = directory(name)
+    if labs := used_by(place):
         raise ImageError(
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
-    if str(gone) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
-        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {gone}`")
-    if not gone.is_dir():
-        read(name)  # says so
-    _discard(gone)
+    if str(place) in Path("/proc/self/mounts").read_text():  # a lab without a record uses it
+        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {place}`")
+    if not place.is_dir():
+        read(name)  # raises the error
+    _discard(place)
     sweep(progress)
 
 
@@ -159,7 +161,7 @@ def building(name: str) -> Path:
 
 
 def keep(built: Path, name: str) -> None:
-    """Have what was built and checked under its name, in place of what is there. Call under the lock."""
+    """Move a built and checked image to its name, in place of an old one. Call under the lock."""
     place = directory(name)
     if place.exists():
         _discard(place)
@@ -169,7 +171,7 @@ def keep(built: Path, name: str) -> None:
 
 
 def sweep(progress: Progress) -> None:
-    """Remove what a build or removal that was cut off has left. Call under the lock."""
+    """Remove leftovers of interrupted builds and removals. Call under the lock."""
     for path in folder().iterdir() if folder().is_dir() else ():
         if path.name.startswith(_BUILDING):
             progress(f"removing {path}, of a run that was cut off")
@@ -177,18 +179,18 @@ def sweep(progress: Progress) -> None:
 
 
 def _discard(place: Path) -> None:
-    """Out of sight first, in one step. Raises `HeldError` while machines are written from it."""
+    """Rename a folder in one step, then remove it. Raises `HeldError` while machines are written from it."""
     with unused(place.name):
-        gone = folder() / f"{_BUILDING}{place.name}-gone"
-        if gone.exists():
-            remove_tree(gone)
-        place.rename(gone)
-        remove_tree(gone)
+        trash = folder() / f"{_BUILDING}{place.name}-gone"
+        if trash.exists():
+            remove_tree(trash)
+        place.rename(trash)
+        remove_tree(trash)
         _users(place.name).unlink()
 
 
 def _sync(path: Path) -> None:
-    """Have a folder's entries on disk."""
+    """Sync a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

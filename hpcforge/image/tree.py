@@ -1,4 +1,4 @@
-"""An image's archive as a tree that nodes of a lab are overlays of: unpacked once, and never changed afterwards."""
+"""An image's archive as the base tree of a lab's nodes (overlays): unpacked once, and never changed afterwards."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ _FOR_LABS = (node_system.APT_CONF, ("etc/dpkg/dpkg.cfg.d/50lab", "force-unsafe-i
 
 @contextmanager
 def tree_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
-    """Yield the tree of an image, and keep it from being removed meanwhile.
+    """Yield the tree of an image, and prevent its removal meanwhile.
 
-    Record a lab that uses it inside the context. Raise ImageError where the image is gone, or its archive is not what
-    was built.
+    Record a lab that uses it inside the context. Raise ImageError if the image is missing, or its archive was changed.
     """
     with store.lock(progress) as handle:
-        store.read(manifest.name)  # still there
+        store.read(manifest.name)  # raises if it is missing
         tree = store.directory(manifest.name) / _TREE
         if not tree.is_dir():
             progress(f"unpacking image {manifest.name}")

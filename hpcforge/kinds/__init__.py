@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 class ResourceKind(NamedTuple):
     """A kind of resource."""
 
-    name: str  # as role.yaml, requests and receipts call several of them
-    singular: str  # as events call one
+    name: str  # the plural in role.yaml, requests and receipts
+    singular: str  # the singular in events
     key: str  # the field that names one
-    early: bool = False  # there before packages are installed; else only those that say `early` of themselves
+    early: bool = False  # put before packages; else only resources with `early`
     late: bool = (
         False  # it needs what runs, here or on another node: put once what its role needs is done, before units
     )
-    sources: bool = False  # where packages come from: what there is to install is read again when one has changed
+    sources: bool = False  # package sources: the lists are read again after a change
 
 
 TABLE = (
@@ -49,18 +49,18 @@ TABLE = (
     ResourceKind("associations", "association", "name", late=True),
     ResourceKind("reservations", "reservation", "name", late=True),
 )
-ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
+ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each supported level of volumes (mdadm(8))
 # Modules of `hpcforge.node.package_manager`. A node uses the first whose program it has.
 PACKAGE_MANAGERS: Mapping[str, str] = {"apt": "/usr/bin/apt-get"}
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in TABLE}
 
 
 def spare(level: int, drives: int) -> int:
-    """Return how many drives of an array may fail before a file is lost: level 0 none, 1 all but one, 6 two (md(4))."""
+    """Return how many drives of an array may fail without data loss: level 0 none, 1 all but one, 6 two (md(4))."""
     return {0: 0, 1: drives - 1, 6: 2}[level] if drives > 1 else 0
 
 
 def sent(kind: str) -> Any:
-    """Return the class of resources of a kind in the form that is sent; imported on request."""
+    """Return the class of a kind's resources as sent to nodes; imported on request."""
     module = importlib.import_module(f"hpcforge.kinds.{kind}")
     return getattr(module, "SENT", module.RESOURCE)

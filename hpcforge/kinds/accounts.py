@@ -29,16 +29,16 @@ class Account(Resource):
         LocalName.PATH,
     ] = ""
 
-    def line(self, found: ActualState) -> str:
-        """With its number, and where its home is and until when it can be used, where that is news."""
-        was, now = found.get("expires"), self.expires
-        until = f"; expires {now or 'never'}" if now or was else ""
-        until += f", now {was}" if was and was != now else ""
-        return f"~ account {self.name} (uid {self.uid}{until}{self._moves(found)})"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its number, and with changes of its home and its expiry."""
+        was, desired = actual.get("expires"), self.expires
+        until = f"; expires {desired or 'never'}" if desired or was else ""
+        until += f", now {was}" if was and was != desired else ""
+        return f"~ account {self.name} (uid {self.uid}{until}{self._moves(actual)})"
 
-    def _moves(self, found: ActualState) -> str:
-        home = found.get("home", self.home)
-        if not found["exists"] or home == self.home:
+    def _moves(self, actual: ActualState) -> str:
+        home = actual.get("home", self.home)
+        if not actual["exists"] or home == self.home:
             return ""
         return f"; home {home} -> {self.home}" if home else f"; {self.home} is made"
 
@@ -49,7 +49,7 @@ class Account(Resource):
 
 
 class AccountState(TypedDict):
-    """An account that is not as wanted."""
+    """An account that is not as desired."""
 
     name: Word
     exists: bool

@@ -1,4 +1,4 @@
-"""What Slurm's accounting database has of QOS, accounts and the users in them, as sacctmgr(1) names it."""
+"""QOS, accounts and their users in Slurm's accounting database, with sacctmgr(1)'s names."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ class Association(Resource):
     name: Annotated[str, "`qos high`, `account vision` or `user ada account=vision`."]
     settings: Annotated[str, "As sacctmgr takes them: `fairshare=10 maxjobs=4`; the rest is as usual."] = ""
 
-    def line(self, found: ActualState) -> str:
-        """With what differs; or why that is not known."""
-        if found.get("unknown"):
-            return f"? {self.name}: its state is unknown: {found['unknown']}"
-        if not found["exists"]:
+    def line(self, actual: ActualState) -> str:
+        """Return the line with the differences, or with the reason why they are unknown."""
+        if actual.get("unknown"):
+            return f"? {self.name}: its state is unknown: {actual['unknown']}"
+        if not actual["exists"]:
             return f"+ {self.name} {self.settings}".rstrip()
-        return f"~ {self.name} {found.get('wanted')}  ({found.get('found')} in the database)"
+        return f"~ {self.name} {actual.get('wanted')}  ({actual.get('found')} in the database)"
 
-    def drifted(self, found: ActualState) -> bool:
-        """Somebody else changed or removed it, as far as that is known."""
-        return not found.get("unknown") and super().drifted(found)
+    def drifted(self, actual: ActualState) -> bool:
+        """Return whether another program changed or removed it; False if that is unknown."""
+        return not actual.get("unknown") and super().drifted(actual)
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """History is of jobs, not of associations."""
+        """Return the line on its removal: its jobs stay in sacct."""
         return f"{name}; its jobs stay in sacct" if not name.startswith("qos ") else name
 
 
 class AssociationState(ResourceState):
-    """One that is not as wanted: what of its settings differs, there and as wanted; `unknown`: why nobody can tell."""
+    """An association that is not as desired: its differing settings, present and desired; `unknown`: why they are."""
 
     name: Word
     exists: bool

@@ -20,18 +20,18 @@ class Directory(Resource):
     owner: Annotated[str, "The user that owns it.", LocalName.ACCOUNT] = "root"
     group: Annotated[str, "The group that owns it.", LocalName.ACCOUNT] = "root"
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
-        """With its rights."""
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
+        """Return the line with its rights."""
         return f"~ directory {self.path}  {self.mode} {self.owner}:{self.group}"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:  # noqa: ARG003
-        """One that we made goes once it is empty, which nobody has to be told."""
+        """Return None: hpcforge removes its own directory once it is empty, which is not worth a line."""
         return None
 
 
 class DirectoryState(TypedDict):
-    """A directory that is not as wanted. `kind` is `unsafe` where somebody other than root could redirect the path."""
+    """A directory that is not as desired. `kind` is `unsafe` if a user other than root could redirect the path."""
 
     path: Path
     exists: bool

@@ -1,4 +1,4 @@
-"""Files that a node gets from the depot: what role.yaml calls artifacts."""
+"""Files that a node gets from the depot: the artifacts of role.yaml."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Download(Resource):
     path: Annotated[str, LocalName.PATH]
     url: str  # http://ADDRESS/...
     digest: str
-    size_bytes: Optional[int]  # None: not known, so as much as the server says
+    size_bytes: Optional[int]  # None: unknown, so the server's size counts
     mode: str  # octal
 
-    def line(self, found: ActualState) -> str:
-        """With what it is; nothing of that where only its rights differ."""
-        sign = "~" if found["exists"] else "+"
-        if found["exists"] and found.get("digest") == self.digest:
-            return f"{sign} download {self.path}  {found['mode']} -> {self.mode} root:root"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its digest; with its rights if only they differ."""
+        sign = "~" if actual["exists"] else "+"
+        if actual["exists"] and actual.get("digest") == self.digest:
+            return f"{sign} download {self.path}  {actual['mode']} -> {self.mode} root:root"
         return f"{sign} download {self.path}  {self.mode} (SHA-256 {self.digest[:12]})"
 
-    def drifted(self, found: ActualState) -> bool:
-        """Somebody else changed or removed it."""
-        return files.drifted(self.digest, found)
+    def drifted(self, actual: ActualState) -> bool:
+        """Return whether another program changed or removed it."""
+        return files.drifted(self.digest, actual)
 
-    def input_changed(self, found: ActualState) -> bool:
-        """Whatever is not drift."""
-        return not self.drifted(found)
+    def input_changed(self, actual: ActualState) -> bool:
+        """Return whether the difference is not drift."""
+        return not self.drifted(actual)
 
 
 class DownloadState(directories.DirectoryState):
-    """A file that is not as wanted: its SHA-256, and that of what was last put there."""
+    """A file that is not as desired: its SHA-256, and that of the last download."""
 
     digest: Word | None
     written: Word | None

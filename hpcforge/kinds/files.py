@@ -10,7 +10,7 @@ from hpcforge.kinds import directories
 from hpcforge.kinds.resource import ActualState, LocalName, Resource
 from hpcforge.wire_types import Word
 
-HIDDEN = "(secret)"  # stands in a text for people where a secret belongs
+HIDDEN = "(secret)"  # replaces a secret in a shown text
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,24 @@ class File(Resource):
     group: Annotated[str, LocalName.ACCOUNT]
     digest: Optional[str]
     secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
-    early: bool  # must be there before packages are installed
-    # must succeed before it gets its name; the word "{file}" is the new content's path
+    early: bool  # must exist before packages are installed
+    # must succeed before the file gets its name; the word "{file}" is the new content's path
     verify: Annotated[tuple[str, ...], LocalName.COMMAND] = ()
-    fills: tuple[tuple[int, str], ...] = ()  # secrets that belong into its text: offsets in characters, and names
+    fills: tuple[tuple[int, str], ...] = ()  # secrets to fill into its text: offsets in characters, and names
     unfilled: Optional[str] = None  # SHA-256 of that text without them
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The secrets that are in it, each once."""
+        """The secrets in it, each once."""
         return (self.secret,) if self.secret else tuple(dict.fromkeys(name for _, name in self.fills))
 
     @property
     def text(self) -> str | None:
-        """SHA-256 of its text, without the secrets that belong there; None where all of it is a secret."""
+        """SHA-256 of its text, without its secrets; None if its whole content is a secret."""
         return None if self.secret else self.unfilled or self.digest
 
     def filled(self, text: str, value: Callable[[str], str]) -> str:
-        """Its text, with the value of each secret by name where that belongs."""
+        """Return its text, filled with the value of each secret by name."""
         pieces, at = [], 0
         for offset, name in self.fills:
             pieces += [text[at:offset], value(name)]
@@ -53,26 +53,26 @@ class File(Resource):
         return "".join([*pieces, text[at:]])
 
     def shown(self, text: str) -> str:
-        """Its text for people."""
+        """Return its text with hidden secrets."""
         return self.filled(text, lambda _: HIDDEN)
 
-    def same_content(self, found: ActualState) -> bool:
-        """Only mode or owner differ."""
-        return bool(found["exists"]) and found.get("digest") == self.digest
+    def same_content(self, actual: ActualState) -> bool:
+        """Return whether only mode or owner differ."""
+        return bool(actual["exists"]) and actual.get("digest") == self.digest
 
-    def drifted(self, found: ActualState) -> bool:
+    def drifted(self, actual: ActualState) -> bool:
         """Return True if it is not what hpcforge last wrote: another program changed or removed it."""
-        return drifted(self.digest, found)
+        return drifted(self.digest, actual)
 
-    def input_changed(self, found: ActualState) -> bool:  # noqa: ARG002
-        """Whatever is not drift."""
+    def input_changed(self, actual: ActualState) -> bool:  # noqa: ARG002
+        """Return True: any difference that is not drift."""
         return True
 
 
-def drifted(wanted: str | None, found: ActualState) -> bool:
-    """Whether a file is not what hpcforge last wrote there; `wanted` is the SHA-256 that it should have."""
-    written = found.get("written")
-    return written is not None and (found.get("digest") != written or written == wanted)
+def drifted(digest: str | None, actual: ActualState) -> bool:
+    """Return whether a file differs from hpcforge's last write; `digest` is the desired SHA-256."""
+    written = actual.get("written")
+    return written is not None and (actual.get("digest") != written or written == digest)
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class FileWithContent(File):
 
 
 class FileState(directories.DirectoryState):
-    """A file that is not as wanted, with what is in it.
+    """A file that is not as desired, with its content.
 
-    `text` is null for a secret, for what is not UTF-8 and for more than 256 KiB; `written`: digest of what we last
-    wrote. Of a file that holds secrets, no more than `hpcforge.secrets.secret_files` lets through is kept of it.
+    `text` is null for a secret, for invalid UTF-8 and for more than 256 KiB; `written`: digest of the last write. For a
+    file with secrets, `hpcforge.secrets.secret_files` filters the text before it is stored.
     """
 
     digest: Word | None

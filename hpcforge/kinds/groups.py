@@ -19,18 +19,18 @@ class Group(Resource):
     name: Annotated[str, "Its name."]
     gid: Annotated[int, "Its number."]
 
-    def line(self, found: ActualState) -> str:
-        """With its number."""
-        return f"{'~' if found['exists'] else '+'} group {self.name} (gid {self.gid})"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its number."""
+        return f"{'~' if actual['exists'] else '+'} group {self.name} (gid {self.gid})"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """Its number may be on files."""
+        """Return the line on its removal: a group with members stays."""
         return f"group {name}: removed, unless it has members"
 
 
 class GroupState(ResourceState):
-    """A group that is not as wanted."""
+    """A group that is not as desired."""
 
     name: Word
     exists: bool

@@ -1,4 +1,4 @@
-"""Packages that stay as they are."""
+"""Packages that stay at their version."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Hold(Resource):
 
     name: Annotated[str, "The package.", LocalName.PACKAGE]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
-        """In words."""
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
+        """Return its line in a plan."""
         return f"~ hold package {self.name} at its version"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """In words."""
+        """Return the line on its removal."""
         return f"package {name}: no longer held, unless it was before hpcforge"
 
 

@@ -1,4 +1,4 @@
-"""What the kernel is started with."""
+"""Arguments of the kernel."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class KernelArguments(Resource):
     name: Annotated[str, "NAME of its file in /etc/default/grub.d, `zz-hpcforge-NAME.cfg`."]
     words: Annotated[str, "With a blank between: letters, digits and `_.-=,:/`."]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
-        """With its words."""
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
+        """Return the line with its words."""
         return f"~ kernel arguments {self.name}: {self.words}"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """In words."""
+        """Return its line in a plan."""
         return f"kernel arguments {name}: none from the next start on"
 
 
 class KernelArgumentsState(ResourceState):
-    """Words that the next start would be without, or a file of ours that says others; `exists`: there is that file."""
+    """Words that the next start would lack, or another content of hpcforge's file; `exists`: that file exists."""
 
     name: Word
     exists: bool

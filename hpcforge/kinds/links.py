@@ -19,14 +19,14 @@ class Link(Resource):
     path: Annotated[str, "Where it is.", LocalName.PATH]
     target: Annotated[str, "What it points to.", LocalName.PATH]
 
-    def line(self, found: ActualState) -> str:
-        """With where it leads, and led."""
-        old = f"  (to {found['target']} on the node)" if found.get("target") else ""
-        return f"{'~' if found['exists'] else '+'} link {self.path} -> {self.target}{old}"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its desired and its present target."""
+        old = f"  (to {actual['target']} on the node)" if actual.get("target") else ""
+        return f"{'~' if actual['exists'] else '+'} link {self.path} -> {self.target}{old}"
 
 
 class LinkState(ResourceState):
-    """What is where a link is wanted. `kind` is as of a directory."""
+    """The entry at a link's path. `kind` is as of a directory."""
 
     path: Path
     exists: bool

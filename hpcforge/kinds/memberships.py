@@ -1,4 +1,4 @@
-"""Who is in which Unix group, beside the group that is an account's own."""
+"""Members of Unix groups, in addition to accounts' own groups."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Membership(Resource):
 
     name: Annotated[str, "ACCOUNT:GROUP.", LocalName.ACCOUNT]
 
-    def line(self, found: ActualState) -> str:  # noqa: ARG002
-        """In words."""
+    def line(self, actual: ActualState) -> str:  # noqa: ARG002
+        """Return its line in a plan."""
         account, _, group = self.name.partition(":")
         return f"+ {account} in group {group}"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """In words."""
+        """Return the line on its removal."""
         account, _, group = name.partition(":")
         return f"{account} removed from group {group}, unless it was a member before hpcforge"
 
 
 class MembershipState(ResourceState):
-    """A membership that is not there."""
+    """A missing membership."""
 
     name: Word
     exists: bool

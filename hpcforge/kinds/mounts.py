@@ -1,4 +1,4 @@
-"""File systems that are mounted."""
+"""Mounted file systems."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Mount(Resource):
         "ended.",
     ] = False
 
-    def line(self, found: ActualState) -> str:
-        """With what is mounted and how, or what of that is news."""
-        sign = "~" if found["exists"] else "+"
-        return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(found) or self.options}"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with the file system and its options, or with their changes."""
+        sign = "~" if actual["exists"] else "+"
+        return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(actual) or self.options}"
 
-    def _news(self, found: ActualState) -> str:
+    def _news(self, actual: ActualState) -> str:
         """Describe the difference from the present mount."""
-        if "what" not in found:
+        if "what" not in actual:
             return ""
-        was, now = found["options"].split(","), self.options.split(",")
-        words = [f"{found['what']} ({found['type']}) until now"]
-        if (found["what"], found["type"]) == (self.what, self.type):
+        was, desired = actual["options"].split(","), self.options.split(",")
+        words = [f"{actual['what']} ({actual['type']}) until now"]
+        if (actual["what"], actual["type"]) == (self.what, self.type):
             words = []
-        words += [f"-{option}" for option in was if option not in now] + [
-            f"+{option}" for option in now if option not in was
+        words += [f"-{option}" for option in was if option not in desired] + [
+            f"+{option}" for option in desired if option not in was
         ]
         return " ".join(words)
 
@@ -63,7 +63,7 @@ class Mount(Resource):
 
 
 class MountState(ResourceState):
-    """A mount that is not as wanted; `exists`: it is mounted. The rest is what was wanted of it until now."""
+    """A mount that is not as desired; `exists`: it is mounted. The other fields are of the earlier unit."""
 
     path: Path
     exists: bool

@@ -1,4 +1,4 @@
-"""Which version of a package is chosen where several sources have it."""
+"""Preferences among versions of a package from several sources."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Pin(Resource):
     priority: Annotated[int, "As apt_preferences(5) has it."]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split(" ")))
+        object.__setattr__(self, "packages", tuple(word for text in self.packages for word in text.split(" ")))
 
-    def line(self, found: ActualState) -> str:
-        """As apt has it."""
-        what = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
-        return f"{'~' if found['exists'] else '+'} pin {self.name}: {what}"
+    def line(self, actual: ActualState) -> str:
+        """Return the line in apt's words."""
+        detail = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
+        return f"{'~' if actual['exists'] else '+'} pin {self.name}: {detail}"
 
 
 class PinState(ResourceState):
-    """A pin that is not as wanted."""
+    """A pin that is not as desired."""
 
     name: Word
     exists: bool

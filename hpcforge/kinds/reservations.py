@@ -1,4 +1,4 @@
-"""Nodes that Slurm keeps for somebody from one time to another, as scontrol(1) names it."""
+"""Slurm's reservations of nodes, with scontrol(1)'s names."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Reservation(Resource):
     accounts: Annotated[str, "Under which accounts, with commas."] = ""
     flags: Annotated[str, "`maint` and `ignore_jobs`, with commas."] = ""
 
-    def line(self, found: ActualState) -> str:
-        """With what differs; or why that is not known."""
-        if found.get("unknown"):
-            return f"? reservation {self.name}: its state is unknown: {found['unknown']}"
-        if found["exists"]:
-            return f"~ reservation {self.name} {found.get('wanted')}  ({found.get('found')} in Slurm)"
-        said = {"users": self.users, "accounts": self.accounts, "flags": self.flags}
-        rest = "".join(f" {key}={value}" for key, value in said.items() if value)
+    def line(self, actual: ActualState) -> str:
+        """Return the line with the differences, or with the reason why they are unknown."""
+        if actual.get("unknown"):
+            return f"? reservation {self.name}: its state is unknown: {actual['unknown']}"
+        if actual["exists"]:
+            return f"~ reservation {self.name} {actual.get('wanted')}  ({actual.get('found')} in Slurm)"
+        options = {"users": self.users, "accounts": self.accounts, "flags": self.flags}
+        rest = "".join(f" {key}={value}" for key, value in options.items() if value)
         return f"+ reservation {self.name} nodes={self.nodes} start={self.start} minutes={self.minutes}{rest}"
 
-    def drifted(self, found: ActualState) -> bool:
-        """Somebody else changed or removed it, as far as that is known."""
-        return not found.get("unknown") and super().drifted(found)
+    def drifted(self, actual: ActualState) -> bool:
+        """Return whether another program changed or removed it; False if that is unknown."""
+        return not actual.get("unknown") and super().drifted(actual)
 
 
 class ReservationState(ResourceState):
-    """One that is not as wanted: what of it differs, there and as wanted; `unknown`: why nobody can tell."""
+    """A reservation that is not as desired: its differences, present and desired; `unknown`: why they are."""
 
     name: Word
     exists: bool

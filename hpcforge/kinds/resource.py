@@ -1,4 +1,4 @@
-"""What all kinds of resources have in common."""
+"""The common part of all kinds of resources."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hpcforge.kinds import KINDS
 if TYPE_CHECKING:
     from typing import Self
 
-ActualState = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
+ActualState = Mapping[str, Any]  # a node's report of a resource that is not as desired; at least `exists`
 
 
 class LocalName(Enum):
-    """What a field names, for which distributions may have a name of their own: said in its annotation."""
+    """The kind of name in a field, if distributions may have other names for it; part of its annotation."""
 
     PACKAGE = "package"
     UNIT = "unit"
@@ -26,14 +26,14 @@ class LocalName(Enum):
 
 
 class ResourceState(TypedDict, total=False):
-    """What is said of every resource that is not as wanted, where the node knows."""
+    """Common fields of resources that are not as desired, if the node knows them."""
 
-    put: bool  # it is wanted as we last put it, so somebody else changed it
+    put: bool  # the desired state was put last, so another program changed it
 
 
 @dataclass(frozen=True)
 class Resource:
-    """One thing that a node is to have. The words are those of plans; a field's annotation says what it means."""
+    """A desired resource of a node. The verbs are for plans; a field's annotation has its meaning."""
 
     kind: ClassVar[str]  # its name in the table
     apply_verb: ClassVar[str] = "writes"
@@ -41,27 +41,27 @@ class Resource:
 
     @property
     def named(self) -> str:
-        """What tells it from others of its kind."""
+        """Its name or path, unique in its kind."""
         return str(getattr(self, KINDS[self.kind].key))
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Self:
-        """One that came as JSON."""
+        """Return a resource from JSON."""
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
 
-    def line(self, found: ActualState) -> str:
-        """Its line in a plan, where a node has `found` instead."""
-        return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].singular} {self.named}"
+    def line(self, actual: ActualState) -> str:
+        """Return its line in a plan; `actual`: the node's present state."""
+        return f"{'~' if actual['exists'] else '+'} {KINDS[self.kind].singular} {self.named}"
 
-    def drifted(self, found: ActualState) -> bool:
-        """Somebody else changed or removed it."""
-        return bool(found.get("put"))
+    def drifted(self, actual: ActualState) -> bool:
+        """Return whether another program changed or removed it."""
+        return bool(actual.get("put"))
 
-    def input_changed(self, found: ActualState) -> bool:
-        """Something else is wanted than what was last put there."""
-        return found.get("put") is False
+    def input_changed(self, actual: ActualState) -> bool:
+        """Return whether the desired state changed since it was last put."""
+        return actual.get("put") is False
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """Its line in a plan where nobody wants it any more; None: not worth one."""
+        """Return the line on its removal; None: not worth one."""
         return f"{KINDS[cls.kind].singular} {name}"

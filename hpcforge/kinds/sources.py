@@ -1,4 +1,4 @@
-"""Where packages come from."""
+"""Package sources."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PackageSource(Resource):
                 "apt reads it from a file of mode 0600 in /etc/apt/auth.conf.d, which a role can write from a secret"
             )
 
-    def line(self, found: ActualState) -> str:
-        """With its address."""
-        return f"{'~' if found['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its address."""
+        return f"{'~' if actual['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
 
 
 class SourceState(ResourceState):
-    """A source that is not as wanted."""
+    """A source that is not as desired."""
 
     name: Word
     exists: bool

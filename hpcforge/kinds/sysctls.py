@@ -20,11 +20,11 @@ class Sysctl(Resource):
     name: Annotated[str, "As in `net.ipv4.ip_forward`."]
     value: Annotated[str, "What it is set to."]
 
-    def line(self, found: ActualState) -> str:
-        """With the value that it has."""
-        old = found.get("value")
-        here = f"{old} on the node" if old != self.value else "until the node restarts"
-        return f"~ sysctl {self.name} = {self.value}" + (f"  ({here})" if found["exists"] else "")
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its present value."""
+        old = actual.get("value")
+        note = f"{old} on the node" if old != self.value else "until the node restarts"
+        return f"~ sysctl {self.name} = {self.value}" + (f"  ({note})" if actual["exists"] else "")
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
@@ -33,7 +33,7 @@ class Sysctl(Resource):
 
 
 class SysctlState(ResourceState):
-    """A parameter that is not as wanted; `kept`: it will be after a restart."""
+    """A parameter that is not as desired; `kept`: it will be after a restart."""
 
     name: Word
     exists: bool

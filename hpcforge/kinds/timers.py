@@ -24,14 +24,14 @@ class Timer(Resource):
     accuracy_s: Annotated[int, "How late it may begin, seconds: systemd begins what is due about then together."] = 60
     quiet: Annotated[bool, "That it began and ended is not logged; what it says itself is."] = False
 
-    def line(self, found: ActualState) -> str:
-        """With when and what."""
-        what = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
-        return f"{'~' if found['exists'] else '+'} timer {self.name}: {what}"
+    def line(self, actual: ActualState) -> str:
+        """Return the line with its times and its command."""
+        detail = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
+        return f"{'~' if actual['exists'] else '+'} timer {self.name}: {detail}"
 
 
 class TimerState(ResourceState):
-    """A timer that is not as wanted, or does not run."""
+    """A timer that is not as desired, or does not run."""
 
     name: Word
     exists: bool

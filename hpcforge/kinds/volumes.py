@@ -1,4 +1,4 @@
-"""File systems that are made on a node's own drives."""
+"""File systems on a node's own drives."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ class Volume(Resource):
     raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
-    def line(self, found: ActualState) -> str:
-        """Which drives are formatted, or what else is to be done."""
-        if found["exists"]:
-            was, now = (_size(gib) for gib in (found.get("quota_gib") or 0, self.quota_gib))
+    def line(self, actual: ActualState) -> str:
+        """Return the line with the drives to format, or with the other change."""
+        if actual["exists"]:
+            was, desired = (_size(gib) for gib in (actual.get("quota_gib") or 0, self.quota_gib))
             return f"~ volume {self.name}  " + (
-                "who may write there" if was == now else f"quota of a user {was} -> {now}"
+                "who may write there" if was == desired else f"quota of a user {was} -> {desired}"
             )
-        if "drives" not in found:  # nobody has looked
+        if "drives" not in actual:  # not observed
             many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"
-            return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._what}"
-        if not found["drives"]:
+            return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._format}"
+        if not actual["drives"]:
             return f"~ volume {self.name}  put together again from its own drives; nothing is formatted"
-        return f"+ volume {self.name}  FORMATS {', '.join(found['drives'])}, where nothing was found: {self._what}"
+        return f"+ volume {self.name}  FORMATS {', '.join(actual['drives'])}, where nothing was found: {self._format}"
 
     @property
-    def _what(self) -> str:
+    def _format(self) -> str:
         return "XFS" if self.drives == 1 else f"XFS on RAID {self.raid}"
 
     @classmethod
     def removal_line(cls, name: str) -> str | None:
-        """Nothing is done to the drives."""
+        """Return the line on its removal: its drives stay unchanged."""
         return f"volume {name}: its drives and their data stay unchanged"
 
 
@@ -54,7 +54,7 @@ def _size(gib: int) -> str:
 
 
 class VolumeState(ResourceState):
-    """A volume that is not as wanted; `exists`: it is there. `drives`: those that would be formatted."""
+    """A volume that is not as desired. `drives`: drives that would be formatted."""
 
     name: Word
     exists: bool

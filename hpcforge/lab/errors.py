@@ -4,8 +4,8 @@ from hpcforge.host.commands import HostError
 
 
 class LabError(HostError):
-    """A lab cannot do what was asked."""
+    """A lab cannot fulfil a request."""
 
 
 class UnknownKindError(LabError):
-    """A lab was made by a version of hpcforge that has a kind more; only that one can do anything with it."""
+    """A lab of a kind that only another version of hpcforge supports."""

@@ -1,4 +1,4 @@
-"""The facts of a lab on this machine, for the stand-ins for everything else."""
+"""The facts of a lab on this machine, for its stand-ins."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hpcforge.lab.network import POOL, place
 from hpcforge.lab.state import Lab
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
 
-_NOT_YET = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINotYetMadeNotYetMadeNotYetMadeNotYetMadeNo"  # of one not up
+_NOT_YET = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINotYetMadeNotYetMadeNotYetMadeNotYetMadeNo"  # of one not started
 
 _SMALL, _LARGE = 24, 20  # prefix lengths of a lab's subnet
-_FEW = 200  # nodes that the small one has room for
+_FEW = 200  # room of the small one, nodes
 
 
 def subnet_for(nodes: int) -> str:
-    """Return the subnet for a lab of a real site's nodes: never one of the site's own."""
+    """Return the subnet for a lab of a real site's nodes, different from the site's own."""
     return str(next(POOL.subnets(new_prefix=_SMALL if nodes <= _FEW else _LARGE)))
 
 
 def facts_of(lab: Lab) -> LabFacts:
-    """Return the facts of a lab: the nodes that its blueprint declared last and that were started."""
+    """Return the facts of a lab: of its blueprint's latest nodes that were started."""
     nodes = (lab.node(name) for name in lab.in_blueprint)
     keys = ((node, kind_of(lab).host_key(lab, node)) for node in nodes)
     machines = {node.name: LabMachine(node.address, (key,)) for node, key in keys if key is not None}
@@ -35,7 +35,7 @@ def facts_of(lab: Lab) -> LabFacts:
 
 
 def planned_facts(nodes: Sequence[str], user: str, cidr: str) -> LabFacts:
-    """Return the facts that a lab of these nodes would have if it were up."""
+    """Return the expected facts of a lab of these nodes before it is up."""
     subnet = IPv4Network(cidr)
     placed = place(subnet, subnet, dict.fromkeys(nodes))
     machines = {name: LabMachine(str(address), (_NOT_YET,)) for name, address in placed.items()}

@@ -1,9 +1,9 @@
 """The kinds of labs, and their interface.
 
-`up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.lab`) are the
-same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is the layer
-below: the form of a node, its start and stop, and its disks. It is a module `hpcforge.lab.NAME`, which nothing
-else imports, with its name in `hpcforge.blueprint.lab_kinds` and its row here.
+`up`, `down`, `status`, `save` and `restore` and access (`hpcforge.lab.lab`) are the same for all: subnet and bridge,
+package proxy, records, the disks of a save. A kind is the layer below: the form of a node, its start and stop, and its
+disks. It is a module `hpcforge.lab.NAME`, which no other module imports, with its name in
+`hpcforge.blueprint.lab_kinds` and its row here.
 """
 
 from __future__ import annotations
@@ -25,74 +25,74 @@ Disks = Collection[tuple[str, int]]  # by node and number, see `PlacedNode`
 
 
 class LabBackend(Protocol):
-    """What a lab is made of. All raise `LabError` where this machine cannot do it."""
+    """The interface of a kind. All functions raise `LabError` if this machine cannot do it."""
 
     PACKAGES: Mapping[str, str]
-    """Debian packages that this machine needs for it, beside those of every lab, and a program that each brings."""
+    """Debian packages that this machine needs for it, in addition to those of every lab, each with a program of it."""
 
     BOOTS: bool
-    """Whether nodes boot a kernel of their own: they use the disk of an image, not a tree."""
+    """Whether nodes boot their own kernel: they use the disk of an image, not a tree."""
 
     SAVES: bool
-    """Whether its disks can be set aside."""
+    """Whether saves can keep its disks."""
 
     def check_distribution(self, name: str) -> None:
-        """`LabError` for a distribution that nodes cannot be made of."""
+        """Raise `LabError` for a distribution that nodes cannot have."""
 
     def trees(self, release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
-        """Return the base of new nodes; builds it if needed. Bases that are `in_use` by any lab stay. Call under the
-        host lock.
+        """Return the base of new nodes, built if missing. Bases that are `in_use` by a lab stay. Call under the host
+        lock.
 
-        `LabError` for a release that nodes cannot be made of.
+        `LabError` for a release that nodes cannot have.
         """
 
     def memory_mib(self, lab: Lab) -> int | None:
         """Return each node's own memory, in MiB; None: nodes share this machine's."""
 
     def prepare_host(self) -> None:
-        """Change what this machine needs for nodes to run; again is harmless. Under the host lock."""
+        """Change settings of this machine that nodes need; repeating it is harmless. Call under the host lock."""
 
     def restore_host(self) -> None:
-        """Undo that, if no lab is left. Under the host lock."""
+        """Revert these settings if no lab is left. Call under the host lock."""
 
     def lay_out(self, lab: Lab, progress: Progress = quiet) -> None:
-        """Have what its machines are made from, where another program may start them; again is harmless."""
+        """Write the input of machines that another program may start; repeating it is harmless."""
 
     def start(self, lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
-        """Have a node running and answering on SSH, made if it is new; true if it was started now.
+        """Start a node, made if it is new, and wait until it answers on SSH; return true if it was started now.
 
-        A new node has its name, its address on the lab's bridge, a host key of its own, the lab's package proxy, and
-        the login user with the lab's key.
+        A new node has its name, its address on the lab's bridge, its own host key, the lab's package proxy, and the
+        login user with the lab's key.
         """
 
     def stop(self, lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
-        """Stop a node if it runs, and free all that it holds on this machine but its disks; false if it was killed."""
+        """Stop a node if it runs, and free its resources here except disks; return false if it was killed."""
 
     def running(self, lab: Lab, node: PlacedNode) -> bool:
-        """Whether a node runs, answering or not."""
+        """Return whether a node runs, answering or not."""
 
     def started_s(self) -> Mapping[str, float]:
-        """All machines of all labs of this kind that run (`Lab.machine`), and when each started, in s since 1970."""
+        """Return the running machines of all labs of this kind (`Lab.machine`), with start times in s since 1970."""
 
     def host_key(self, lab: Lab, node: PlacedNode) -> str | None:
-        """Return the public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
+        """Return a node's public host key, "ssh-ed25519 AAAA..."; None: the node was not made yet."""
 
     def check_disks(self, lab: Lab, node: PlacedNode) -> None:
         """Raise `LabError` if a disk or base of a node is missing."""
 
     def written(self, lab: Lab, node: PlacedNode) -> Path:
-        """Return the first of a stopped node's disks, made if missing; a save can set it aside from here on."""
+        """Return the first of a stopped node's disks, made if missing; a save can keep it from then on."""
 
-    def remove_other_disks(self, lab: Lab, wanted: Disks) -> None:
-        """Remove all disks of the lab but these, and what is left of nodes that have none."""
+    def remove_other_disks(self, lab: Lab, keep: Disks) -> None:
+        """Remove all disks of the lab except these, and leftovers of nodes without disks."""
 
-    def disk_sizes_kib(self, lab: Lab, wanted: Disks) -> Mapping[tuple[str, int], int]:
+    def disk_sizes_kib(self, lab: Lab, disks: Disks) -> Mapping[tuple[str, int], int]:
         """Return the size of each of these disks on this machine, in KiB."""
 
     def remove(self, directory: Path, tags: Collection[str]) -> None:
-        """End all machines of a lab and let go of its directory, found by what is there, not by what is written down.
+        """End all machines of a lab and release its directory, by the present state, not by records.
 
-        `tags` are those that its bridges bear. Nothing of its disks is kept, and there may be nothing of this kind.
+        `tags` are of its bridges. Its disks are lost. The lab may have nothing of this kind.
         """
 
 
@@ -103,7 +103,7 @@ def kind_of(lab: Lab) -> LabBackend:
     return KINDS[lab.kind]
 
 
-# Package -> a program it brings; of every lab, whatever its nodes are.
+# Package -> a program of it; for every kind of lab.
 _PACKAGES = {
     "apt-cacher-ng": "apt-cacher-ng",
     "iproute2": "ip",
@@ -113,12 +113,12 @@ _PACKAGES = {
 
 
 def host_packages(kind: LabBackend) -> dict[str, str]:
-    """Return the Debian packages that a host of such labs needs, and a program that each brings."""
+    """Return the Debian packages that a host of such labs needs, each with a program of it."""
     return {**kind.PACKAGES, **_PACKAGES}
 
 
 def missing_host_packages(kind: LabBackend) -> tuple[str, ...]:
-    """Those of them that are not installed here."""
+    """Return the missing ones of these packages."""
     return tuple(package for package, brings in host_packages(kind).items() if not _is_installed(brings))
 
 

@@ -1,7 +1,7 @@
 """Rehearsal clusters: up, status, save, restore, forget, down.
 
-`up` writes a lab down before it makes anything on the host, so `down` removes a lab that was cut off at any point. A
-save or restore writes its result at once while no node runs, so an interrupted one can run again.
+`up` records a lab before it makes anything on the host, so that `down` can remove a lab after any interruption. A save
+or restore records its result in one step while no node runs, so an interrupted one can run again.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from hpcforge.lab.target_state import UpRequest
 from hpcforge.tally import Tallies, silent
 
 
-# How to get into a lab's nodes: keys, host keys, inventory.
+# Access to a lab's nodes: keys, host keys, inventory.
 def make_key(lab: Lab) -> None:
-    """Make the lab's own key pair, once."""
+    """Make the lab's own key pair if it is missing."""
     if not (lab.key.exists() and lab.key.with_name("key.pub").exists()):
         lab.key.unlink(missing_ok=True)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"hpcforge lab {lab.name}", "-f", lab.key)
 
 
 def write_access_files(lab: Lab) -> None:
-    """known_hosts of all nodes that were ever started; the inventory of those in the blueprint."""
+    """Write known_hosts of all nodes that were ever started, and the inventory of the blueprint's nodes."""
     keys = {node.name: key for node in lab.nodes if (key := kind_of(lab).host_key(lab, node)) is not None}
     lines = [f"{lab.node(name).address},{name} {key}\n" for name, key in keys.items()]
     write_atomically(lab.known_hosts, "".join(lines))
@@ -92,7 +92,7 @@ _AT_ONCE = 8  # nodes that start or stop at the same time
 
 @dataclass(frozen=True)
 class LabNodeStatus:
-    """A node as it is now."""
+    """The present state of a node."""
 
     name: str
     state: Literal["running", "stopped"]
@@ -101,9 +101,9 @@ class LabNodeStatus:
 
 @dataclass(frozen=True)
 class SaveStatus:
-    """A save: when it was made (seconds since 1970, UTC), of which nodes, which of them ran.
+    """A save: its time (seconds since 1970, UTC), its nodes, and the running ones.
 
-    `size_mib` is what all disks take on the host that it keeps, those that it shares with other saves included.
+    `size_mib` is the size of all its disks on the host, including disks that it shares with other saves.
     """
 
     name: str
@@ -115,7 +115,7 @@ class SaveStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab as it is now."""
+    """The present state of a lab."""
 
     lab: Lab
     nodes: tuple[LabNodeStatus, ...]
@@ -131,12 +131,11 @@ def up(
     start: bool = True,
     sources: Sequence[str] = (),
 ) -> Lab:
-    """Have a lab with these nodes running and answering on SSH.
+    """Start a lab with these nodes, and wait until they answer on SSH.
 
-    What runs is reused, what is stopped is started with its disk and host key, what is new is added. `image` gives the
-    tree for new nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
-    packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done, `tallies` the
-    counts of nodes.
+    Running nodes are reused, stopped ones start with their disk and host key, new ones are added. `image` yields the
+    tree for new nodes in place of a base system, and keeps it while it is open. `sources` are the only origins of
+    packages that the nodes may fetch over TLS. `progress` gets a line for each action, `tallies` the counts of nodes.
     """
     check_lab_name(request.name)
     target_state.check(request)
@@ -155,17 +154,17 @@ def up(
 
 
 def status(name: str) -> LabStatus:
-    """Return the running parts of a lab; `LabError` if there is no such lab."""
+    """Return the state of a lab; `LabError` if it does not exist."""
     lab = _existing(name)
     sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(state.disks_of(save.nodes) for save in lab.saves)))
-    kept = tuple(_save_status(save, sizes) for save in lab.saves)
-    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
+    saves = tuple(_save_status(save, sizes) for save in lab.saves)
+    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), saves)
 
 
 def save(name: str, save_name: str, progress: Progress, *, replace: bool = False) -> Lab:
-    """Keep the lab as it is under a name: its nodes are powered off, their disks set aside, what ran is started again.
+    """Save the present lab under a name: power its nodes off, keep their disks, and start the same nodes again.
 
-    Nothing is copied. With `replace` an older save of that name goes.
+    Nothing is copied. With `replace` an older save of that name is removed.
     """
     check_save_name(save_name)
     with lab_lock(name, progress):
@@ -173,47 +172,47 @@ def save(name: str, save_name: str, progress: Progress, *, replace: bool = False
         if not kind_of(lab).SAVES:
             raise LabError(f"a rehearsal on {lab.kind} keeps no saves", "use another kind: `rehearse up --on vm`")
         if not (lab.under_way and (lab.under_way.step, lab.under_way.save) == ("saved", save_name)):
-            lab = _set_aside(lab, save_name, replace, progress)
-        return _go_on(lab, progress)
+            lab = _record_save(lab, save_name, replace, progress)
+        return _finish(lab, progress)
 
 
 def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[str] | None = None) -> Lab:
-    """Have the lab as it was at a save: disks, host keys, and which of its nodes run. What came later is lost.
+    """Restore the lab to a save: disks, host keys, and running nodes. Later changes are lost.
 
-    A node that was not there yet goes. With `nodes`, these alone are as they were, and all others stay as they are.
+    Newer nodes are removed. With `nodes`, only these are restored, and all others stay unchanged.
     """
     with lab_lock(name, progress):
         lab = _existing(name)
         back = state.restored(lab, lab.save(save_name), nodes)
-        going = [node for node in lab.nodes if nodes is None or node.name in nodes]
+        affected = [node for node in lab.nodes if nodes is None or node.name in nodes]
         for node in back.nodes:
             kind_of(back).check_disks(back, node)
-        # Killed, not powered off: nothing of these disks is kept.
-        _at_once(going, lambda node: kind_of(lab).stop(lab, node, graceful=False))
+        # Killed, not powered off: these disks are lost.
+        _at_once(affected, lambda node: kind_of(lab).stop(lab, node, graceful=False))
         state.save(back)
-        there = {node.name for node in back.nodes}
-        for node in going:
-            if node.name not in there:
+        names = {node.name for node in back.nodes}
+        for node in affected:
+            if node.name not in names:
                 progress(f"{node.name}: was not there at save {save_name}, and is gone")
-        return _go_on(back, progress)
+        return _finish(back, progress)
 
 
 def forget(name: str, save_name: str, progress: Progress) -> None:
-    """Remove a save, and those of its disks that no node and no other save uses."""
+    """Remove a save, and its disks that no node and no other save uses."""
     with lab_lock(name, progress):
         lab = _existing(name)
-        left = state.forgotten(lab, save_name)
-        state.save(left)
-        shared = state.disks_of(lab.save(save_name).nodes) & state.wanted_disks(left)
-        kind_of(left).remove_other_disks(left, state.wanted_disks(left))
+        remaining = state.forgotten(lab, save_name)
+        state.save(remaining)
+        shared = state.disks_of(lab.save(save_name).nodes) & state.wanted_disks(remaining)
+        kind_of(remaining).remove_other_disks(remaining, state.wanted_disks(remaining))
         still = "; some of its disks stay, since nodes or other saves use them" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
 
 def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_too: bool = False) -> None:
-    """Stop some nodes but keep their disks, so that `up` starts them again; with None, remove all of the lab.
+    """Stop some nodes but keep their disks, so that `up` starts them again; with None, remove the whole lab.
 
-    With `disks_too` the disks of these nodes go, and `up` starts other machines under their names.
+    With `disks_too` remove their disks, too: `up` makes new machines under their names.
     """
     check_lab_name(name)
     require_root()
@@ -224,7 +223,7 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
         else:
             lab = _existing(name)
             stopped = [lab.node(node) for node in dict.fromkeys(nodes)]
-            _each(stopped, lambda node: _stop(lab, node, disks_too), progress)
+            _for_all(stopped, lambda node: _stop(lab, node, disks_too), progress)
             if disks_too:
                 lab = state.without_disks(lab, nodes)
             lab = state.ended(lab, nodes)
@@ -233,7 +232,7 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
 
 
 def runs(lab: Lab, node: str) -> bool:
-    """Whether a node runs; `LabError` if the lab has none of that name."""
+    """Return whether a node runs; `LabError` if the lab has no such node."""
     return kind_of(lab).running(lab, lab.node(node))
 
 
@@ -244,30 +243,30 @@ def load(name: str) -> Lab | None:
     return state.read(name)
 
 
-def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
-    """Power all nodes off and write the save down."""
+def _record_save(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
+    """Power all nodes off and record the save."""
     state.check_save(lab, save_name, replacing=replacing)
     kind = kind_of(lab)
     if bare := [node.name for node in lab.nodes if kind.host_key(lab, node) is None]:
         raise LabError(f"node {bare[0]} was never started, so there is nothing to save of it", "`hpcforge rehearse up`")
     running = {node.name for node in lab.nodes if kind.running(lab, node)}
-    running.update(lab.under_way.start if lab.under_way else ())  # what an earlier one that was cut off has stopped
+    running.update(lab.under_way.start if lab.under_way else ())  # nodes that an interrupted save has stopped
     lab = replace(lab, under_way=UnderWay("saving", save_name, tuple(running)))
     state.save(lab)
-    _each([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
+    _for_all([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
     for node in lab.nodes:
-        kind.stop(lab, node, graceful=True)  # one that lost its power may still be mounted
+        kind.stop(lab, node, graceful=True)  # the root of a node without power may still be mounted
         kind.written(lab, node)
     lab = state.saved(lab, save_name, saved_s=time.time(), running=running)
     state.save(lab)
     return lab
 
 
-def _go_on(lab: Lab, progress: Progress) -> Lab:
-    """Bring a save or restore that is written down to its end."""
+def _finish(lab: Lab, progress: Progress) -> Lab:
+    """Finish a recorded save or restore."""
     with host_lock(progress):
         kind_of(lab).prepare_host()
-    kind_of(lab).remove_other_disks(lab, state.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
+    kind_of(lab).remove_other_disks(lab, state.wanted_disks(lab))  # before nodes boot: in parallel it takes seconds
     _run(lab, lab.under_way.start if lab.under_way else (), progress)
     lab = state.ended(lab)
     state.save(lab)
@@ -275,19 +274,19 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
 
 
 def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
-    """Have the proxy pass these sources, and write down which of them this host reaches through it."""
+    """Let the proxy pass these sources, and record which of them this host reaches through it."""
     lab = replace(lab, sources=dict.fromkeys(sources, False))
     subnets.ensure_bridges(lab)
     packages.ensure_proxy(lab)
     lab = replace(lab, sources=packages.reached(lab))
     state.save(lab)
-    for source, there in lab.sources.items():
-        progress(f"package source {source} {'is reached' if there else 'is out of reach of this machine'}")
+    for source, available in lab.sources.items():
+        progress(f"package source {source} {'is reached' if available else 'is out of reach of this machine'}")
     return lab
 
 
 def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = silent) -> None:
-    """Have these nodes running and answering."""
+    """Start these nodes, and wait until they answer."""
     subnets.ensure_bridges(lab)
     packages.ensure_proxy(lab)
     kind_of(lab).lay_out(lab, progress)
@@ -301,23 +300,23 @@ def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = 
             with tally.part(node.name):
                 return _start(lab, node, progress)
 
-        _each(nodes, start, progress)
+        _for_all(nodes, start, progress)
     write_access_files(lab)
 
 
 def _existing(name: str) -> Lab:
     lab = load(name)
     if lab is None:
-        known = ", ".join(lab_names()) or "none"
+        names = ", ".join(lab_names()) or "none"
         raise LabError(
-            f"there is no lab {name!r} on this host (there are: {known})",
+            f"there is no lab {name!r} on this host (there are: {names})",
             "start it: `hpcforge rehearse up BLUEPRINT`; `hpcforge rehearse list` shows which blueprints have one",
         )
     return lab
 
 
 def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
-    """Write down what the lab is to be, with all that it shares with other labs settled."""
+    """Record the target state of the lab, with its choices of resources that labs share."""
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
@@ -325,7 +324,7 @@ def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
         made = {} if tree is None else {request.release: target_state.trees_of(tree)}
         for release in target_state.releases(request):
             if kind.BOOTS and not target_state.comes(existing, request):
-                # they boot what they were made on, whatever the blueprint says by now
+                # they boot their own disks, whatever the blueprint has now
                 made.setdefault(release, target_state.Trees((), ()))
             elif release not in made:
                 made[release] = kind.trees(release, in_use, progress)
@@ -344,10 +343,10 @@ def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
 
 def _refuse_another_blueprint(lab: Lab, request: UpRequest) -> None:
     """Raise `LabError` if the name belongs to the lab of another blueprint. A moved blueprint counts as the same."""
-    asked = request.blueprint.absolute()
-    if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
+    blueprint = request.blueprint.absolute()
+    if Path(lab.blueprint) != blueprint and Path(lab.blueprint).is_file():
         raise LabError(
-            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {asked} is asked for",
+            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {blueprint} is asked for",
             "give this one another name (`--lab`; without, it has one of its own), or take that one down first: "
             f"`hpcforge rehearse down --lab {lab.name}`",
         )
@@ -359,11 +358,11 @@ def _new_lab(
     trees: Mapping[str, target_state.Trees],
     progress: Progress,
 ) -> Lab:
-    wanted = parse_cidr(request.cidr)
-    taken = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
-    subnet = choose_subnet(wanted, taken)
-    if subnet != wanted:
-        progress(f"{wanted} is taken on this host: the lab gets {subnet}")
+    desired = parse_cidr(request.cidr)
+    used = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
+    subnet = choose_subnet(desired, used)
+    if subnet != desired:
+        progress(f"{desired} is taken on this host: the lab gets {subnet}")
     tag = tag_for(request.name, [lab.tag for lab in others])
     store = packages.choose_cache({*(lab.packages_cache for lab in others), *packages.served_caches()})
     lab = target_state.new_lab(
@@ -399,8 +398,8 @@ def _at_once(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], object]) 
         list(pool.map(work, nodes))
 
 
-def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
-    """Do the same with several nodes at once; all of them are tried before the first error is raised."""
+def _for_all(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
+    """Do the same for several nodes at once; try all of them before the first error is raised."""
     errors = []
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         futures = {pool.submit(work, node): node for node in nodes}
@@ -412,7 +411,7 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
                 else:
                     errors.append(error)
         except KeyboardInterrupt:
-            pool.shutdown(wait=True, cancel_futures=True)  # what has begun ends, so that `down` finds nothing half done
+            pool.shutdown(wait=True, cancel_futures=True)  # active work ends, so that `down` finds nothing half done
             raise
     if errors:
         raise errors[0]
@@ -429,11 +428,11 @@ def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus
 
 
 def _remove(name: str, progress: Progress) -> None:
-    """Remove all of a lab, found by what is on the host rather than by what is written down."""
+    """Remove a whole lab, by the present state of the host, not by records."""
     directory = lab_directory(name)
     lab = _readable(name)
     bridges = subnets.bridges_of(name) | ({lab.tag} if lab else set())
-    kinds = [kind_of(lab)] if lab else list(KINDS.values())  # all: nothing says of which it is
+    kinds = [kind_of(lab)] if lab else list(KINDS.values())  # all: its kind is unknown
     for kind in kinds:
         kind.remove(directory, bridges)
     packages.stop_proxy(name)
@@ -441,7 +440,7 @@ def _remove(name: str, progress: Progress) -> None:
         subnets.remove_bridge(bridge)
     existed = directory.exists()
     if (nodes := directory / "nodes").exists():
-        remove_tree(nodes)  # may take long, and other labs need not wait for it
+        remove_tree(nodes)  # it may take long, so not under the host lock
     with host_lock(progress):
         if existed:
             remove_tree(directory)
@@ -451,7 +450,7 @@ def _remove(name: str, progress: Progress) -> None:
 
 
 def _readable(name: str) -> Lab | None:
-    """Return the recorded lab if it can be read; raise `UnknownKindError` for a kind that this hpcforge cannot end."""
+    """Return the recorded lab if it can be read; raise `UnknownKindError` for an unsupported kind."""
     try:
         return state.read(name)
     except UnknownKindError:

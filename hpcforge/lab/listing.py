@@ -1,4 +1,4 @@
-"""All rehearsals of this machine, and which blueprint each was made from."""
+"""All rehearsals of this machine, with their blueprints."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from hpcforge.lab.names import lab_names
 
 @dataclass(frozen=True)
 class ListedRehearsal:
-    """A rehearsal: its blueprint, which of its nodes run, since when (seconds since 1970, UTC), and its saves."""
+    """A rehearsal: its blueprint, its running nodes, their first start (seconds since 1970, UTC), and its saves."""
 
     name: str
     blueprint: str | None
     running: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
-    since_s: float | None = None  # that the first of those that run was started
+    since_s: float | None = None  # start of the first running node
     saves: tuple[str, ...] = ()
-    problem: str | None = None  # why no more is known
+    problem: str | None = None  # the reason why no more is known
 
 
 def listed() -> tuple[ListedRehearsal, ...]:
     """Return all rehearsals of this machine, of all users. Raises `LabError` without root."""
     require_root()
     started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
-    found = []
+    rehearsals = []
     for name in lab_names():
         try:
             lab = state.read(name)
         except LabError as error:
-            found.append(ListedRehearsal(name, None, problem=str(error)))
+            rehearsals.append(ListedRehearsal(name, None, problem=str(error)))
             continue
         if lab is not None:
-            found.append(_listed(lab, started_s))
-    return tuple(found)
+            rehearsals.append(_listed(lab, started_s))
+    return tuple(rehearsals)
 
 
 def blueprint_of(name: str) -> Path | None:
-    """Return the blueprint that a rehearsal was made from, or grown from last; None where that cannot be read."""
+    """Return the blueprint that a rehearsal was last made or extended from; None if it cannot be read."""
     return next((Path(lab.blueprint) for lab in listed() if lab.name == name and lab.blueprint), None)
 
 
 def known_names(blueprint: Path) -> list[str]:
-    """Return the rehearsals that were made from a blueprint."""
-    where = str(blueprint.resolve())
-    return [lab.name for lab in listed() if lab.blueprint == where]
+    """Return the rehearsals of a blueprint."""
+    path = str(blueprint.resolve())
+    return [lab.name for lab in listed() if lab.blueprint == path]
 
 
 def _listed(lab: state.Lab, started_s: dict[str, float]) -> ListedRehearsal:

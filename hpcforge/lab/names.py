@@ -1,4 +1,4 @@
-"""Names of labs, their nodes and what they make on the host; their folders and locks.
+"""Names of labs, their nodes and their objects on the host; their folders and locks.
 
 A lab is known by its name; its *tag* (`hf` and four hexadecimal digits) prefixes every bridge, machine and cgroup,
 since interface names end at 15 characters.
@@ -27,19 +27,19 @@ _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 def default_lab_name(blueprint: Path) -> str:
     """Return the fixed name of this user's lab of this blueprint: USER-FILE-DIGEST, e.g. `root-rehearsal-3f2a`."""
     user = os.environ.get("SUDO_USER") or getpass.getuser()
-    where = blueprint.resolve()
-    digest = hashlib.sha256(f"{user}\0{where}".encode()).hexdigest()[:4]
-    words = [_slug(word)[:12].rstrip("-") for word in (user, where.stem)]
+    path = blueprint.resolve()
+    digest = hashlib.sha256(f"{user}\0{path}".encode()).hexdigest()[:4]
+    words = [_slug(word)[:12].rstrip("-") for word in (user, path.stem)]
     return "-".join([*(word for word in words if word), digest]) if words[0] else f"lab-{digest}"
 
 
 def _slug(text: str) -> str:
-    """Lower case, letters and digits joined by single hyphens, beginning with a letter; may be empty."""
+    """Return lower-case letters and digits with single hyphens, beginning with a letter; may be empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).lstrip("-0123456789").rstrip("-")
 
 
 def check_lab_name(name: str) -> str:
-    """Return the name itself; `LabError` if it could not be used as it is for directories and processes."""
+    """Return the name itself; `LabError` if it cannot be a name of directories and processes."""
     if not _LAB_NAME.fullmatch(name) or len(name) > 32:
         raise LabError(
             f"{name!r} is not a valid lab name",
@@ -76,13 +76,13 @@ def check_user_name(name: str) -> str:
     return name
 
 
-def tag_for(name: str, taken: Collection[str]) -> str:
+def tag_for(name: str, used: Collection[str]) -> str:
     """Return a lab's tag: from its name, and different from the tags of other labs."""
-    return next(tag for tag in _tags(name) if tag not in taken)
+    return next(tag for tag in _tags(name) if tag not in used)
 
 
 def _tags(name: str) -> Iterator[str]:
-    if digest := re.search(r"-([0-9a-f]{4})$", name):  # a default name: the same digits, so that a person sees the link
+    if digest := re.search(r"-([0-9a-f]{4})$", name):  # a default name: the same digits show the relation
         yield f"hf{digest[1]}"
     for attempt in range(1000):
         yield f"hf{hashlib.sha256(f'{name}/{attempt}'.encode()).hexdigest()[:4]}"
@@ -100,7 +100,7 @@ def segment_bridge(tag: str, segment: str) -> str:
 
 
 def lab_directory(name: str) -> Path:
-    """All that a lab keeps: 0700, for it holds private keys."""
+    """Return a lab's directory, of mode 0700: it has private keys."""
     return paths.STATE / "labs" / check_lab_name(name)
 
 
@@ -112,11 +112,11 @@ def lab_names() -> tuple[str, ...]:
 
 @contextmanager
 def lab_lock(name: str, progress: Progress) -> Iterator[None]:
-    """One run at a time on one lab."""
+    """Hold a lab's lock: one run at a time."""
     with paths.run_lock(f"lab-{check_lab_name(name)}", f"another run is active on lab {name}", progress):
         yield
 
 
 def forget_lab_lock(name: str) -> None:
-    """Remove a lab's lock file; for its holder, when the lab is gone."""
+    """Remove a lab's lock file; for its holder, after the lab is removed."""
     (paths.RUN / f"lab-{check_lab_name(name)}.lock").unlink(missing_ok=True)

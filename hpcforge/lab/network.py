@@ -1,4 +1,4 @@
-"""The network of a lab: its subnet, the address of each node, bridges, and what they forward."""
+"""The network of a lab: its subnet, the address of each node, bridges, and forwarding."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hpcforge.host.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 
-# The lab's private bridges. Nothing is forwarded or translated, so nothing else on the host changes.
+# The lab's private bridges. Nothing is forwarded or translated, so the rest of the host is unchanged.
 #
-# A host may forward for others (Docker, libvirt); it forwards nothing that comes from a lab's bridge.
-SEGMENT_MTU = 9_216  # jumbo frames, as switches of data centres carry them
+# A host may forward for other programs (Docker, libvirt), but forwards nothing from a lab's bridge.
+SEGMENT_MTU = 9_216  # jumbo frames, as in data centres
 _KERNEL = Path("/proc/sys/net")
 
 
 def taken_subnets() -> list[IPv4Network]:
-    """Every IPv4 network that this host has an address in or a route to (default routes aside)."""
+    """Return every IPv4 network with an address or a route of this host (except default routes)."""
     addresses = json.loads(run("ip", "-json", "-4", "address") or "[]")
     routes = json.loads(run("ip", "-json", "-4", "route", "show", "table", "all") or "[]")
     texts = [f"{info['local']}/{info['prefixlen']}" for link in addresses for info in link.get("addr_info", [])]
@@ -28,7 +28,7 @@ def taken_subnets() -> list[IPv4Network]:
 
 
 def ensure_bridges(lab: Lab) -> None:
-    """Set up the bridge, with the host's address, and those of further segments, without one."""
+    """Set up the bridge with the host's address, and the bridges of further segments without one."""
     _ensure(lab, lab.bridge)
     run("ip", "address", "replace", f"{lab.gateway}/{lab.network_address.prefixlen}", "dev", lab.bridge)
     run("ip", "link", "set", lab.bridge, "up")
@@ -43,7 +43,7 @@ def _ensure(lab: Lab, bridge: str) -> None:
     if not bridge_exists(bridge):
         run("ip", "link", "add", bridge, "type", "bridge")
         run("ip", "link", "set", bridge, "alias", alias)
-    elif _alias(bridge) not in (alias, ""):  # none: we were cut off between the two commands above
+    elif _alias(bridge) not in (alias, ""):  # none: interrupted between the two commands above
         raise LabError(
             f"interface {bridge} is not lab {lab.name}'s: its alias is {_alias(bridge)!r}",
             "give the lab another name",
@@ -52,7 +52,7 @@ def _ensure(lab: Lab, bridge: str) -> None:
 
 
 def _forward_nothing(bridge: str) -> None:
-    """Have the host forward nothing from a bridge, over which a node could reach other networks of the host."""
+    """Disable forwarding from a bridge: a node could reach other networks of the host."""
     for version in ("ipv4", "ipv6"):  # a host may have no IPv6
         path = _KERNEL / version / "conf" / bridge / "forwarding"
         try:
@@ -66,18 +66,18 @@ def _forward_nothing(bridge: str) -> None:
 
 
 def remove_bridge(bridge: str) -> None:
-    """Remove the bridge if it is there."""
+    """Remove the bridge if it exists."""
     if bridge_exists(bridge):
         run("ip", "link", "delete", bridge, "type", "bridge")
 
 
 def bridges_of(name: str) -> set[str]:
-    """Return the bridges of a lab, by the alias that they carry."""
+    """Return the bridges of a lab, by their alias."""
     return {path.name for path in Path("/sys/class/net").iterdir() if _alias(path.name) == _alias_of(name)}
 
 
 def bridge_exists(bridge: str) -> bool:
-    """Whether the host has such an interface."""
+    """Return whether the host has such an interface."""
     return Path("/sys/class/net", bridge).exists()
 
 
@@ -88,7 +88,7 @@ def _alias_of(name: str) -> str:
 def _alias(bridge: str) -> str:
     try:
         return Path("/sys/class/net", bridge, "ifalias").read_text().strip()
-    except OSError:  # gone meanwhile, or not an interface
+    except OSError:  # removed meanwhile, or not an interface
         return ""
 
 
@@ -106,24 +106,24 @@ def parse_cidr(text: str) -> IPv4Network:
     return network
 
 
-def choose_subnet(wanted: IPv4Network, taken: Sequence[IPv4Network]) -> IPv4Network:
+def choose_subnet(desired: IPv4Network, used: Sequence[IPv4Network]) -> IPv4Network:
     """Return the desired network if it is free on the host, else the first free one of its size in 10.77.0.0/16."""
-    for network in (wanted, *POOL.subnets(new_prefix=wanted.prefixlen)):
-        if not any(network.overlaps(other) for other in taken):
+    for network in (desired, *POOL.subnets(new_prefix=desired.prefixlen)):
+        if not any(network.overlaps(neighbour) for neighbour in used):
             return network
     raise LabError(
-        f"no free /{wanted.prefixlen} in {POOL} for the lab; routes, interfaces and labs take "
-        + ", ".join(str(other) for other in taken if other.overlaps(POOL)),
+        f"no free /{desired.prefixlen} in {POOL} for the lab; routes, interfaces and labs take "
+        + ", ".join(str(neighbour) for neighbour in used if neighbour.overlaps(POOL)),
         "take a lab down (`hpcforge rehearse down`), or give the blueprint's network a cidr that is free on this host",
     )
 
 
-def place(wanted: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | None]) -> dict[str, IPv4Address]:
-    """Every node's address in `subnet`: the host part it has in `wanted`, or the next free one from .10 on."""
+def place(desired: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | None]) -> dict[str, IPv4Address]:
+    """Return every node's address in `subnet`: with its host part in `desired`, or the next free one from .10 on."""
     placed: dict[str, IPv4Address] = {}
     for name, text in addresses.items():
         if text is not None:
-            offset = int(_inside(wanted, name, text)) - int(wanted.network_address)
+            offset = int(_inside(desired, name, text)) - int(desired.network_address)
             placed[name] = subnet.network_address + offset
     _refuse_twins(placed)
     free = _free_hosts(subnet, set(placed.values()))
@@ -136,7 +136,7 @@ def place(wanted: IPv4Network, subnet: IPv4Network, addresses: dict[str, str | N
 
 
 def gateway(subnet: IPv4Network, nodes: Iterable[IPv4Address]) -> IPv4Address:
-    """Return the host's own address on the bridge: the first, or the last that no node has."""
+    """Return the host's own address on the bridge: the first, or the last unused one."""
     used = set(nodes)
     first, last = subnet.network_address + 1, subnet.broadcast_address - 1
     backwards = (last - offset for offset in range(subnet.num_addresses - 2))
@@ -146,13 +146,13 @@ def gateway(subnet: IPv4Network, nodes: Iterable[IPv4Address]) -> IPv4Address:
     raise LabError(f"no address left in {subnet} for the host itself", "use a larger network")
 
 
-def _inside(wanted: IPv4Network, name: str, text: str) -> IPv4Address:
+def _inside(desired: IPv4Network, name: str, text: str) -> IPv4Address:
     try:
         address = IPv4Address(text)
     except AddressValueError:
         raise LabError(f"node {name}: {text!r} is not an IPv4 address") from None
-    if address not in wanted or address in (wanted.network_address, wanted.broadcast_address):
-        raise LabError(f"node {name}: {text} is not a host address in {wanted}", "give it one, or widen the network")
+    if address not in desired or address in (desired.network_address, desired.broadcast_address):
+        raise LabError(f"node {name}: {text} is not a host address in {desired}", "give it one, or widen the network")
     return address
 
 
@@ -165,7 +165,7 @@ def _refuse_twins(placed: dict[str, IPv4Address]) -> None:
 
 
 def _free_hosts(subnet: IPv4Network, used: set[IPv4Address]) -> Iterator[IPv4Address]:
-    """Unused host addresses from .10 on; the first and last stay free for the host itself."""
+    """Yield unused host addresses from .10 on; the first and last stay free for the host itself."""
     for offset in range(min(10, subnet.num_addresses // 2), subnet.num_addresses - 2):
         if subnet.network_address + offset not in used:
             yield subnet.network_address + offset

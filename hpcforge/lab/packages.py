@@ -1,9 +1,9 @@
-"""The caching package proxy of a lab: apt-cacher-ng on the lab's bridge address, and nowhere else.
+"""The caching package proxy of a lab: apt-cacher-ng, only on the lab's bridge address.
 
-Each running lab has a proxy and a cache directory of its own, since one directory does not bear two: the first lab on a
-host gets cache 0, a second at the same time cache 1. So the usual single lab always finds the warm one.
+Each running lab has its own proxy and cache directory, since two proxies cannot share one: the first lab on a host gets
+cache 0, a second lab at the same time cache 1. So the usual single lab always has the warm one.
 
-Connections over TLS pass through it unread, to the hosts and ports of the lab's package sources and to no others.
+TLS connections pass through it unread, only to the hosts and ports of the lab's package sources.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from hpcforge.host.paths import RUN, cache
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 
-_USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root
+_USER = "apt-cacher-ng"  # made by the package; the proxy needs no root
 _FILE = "acng.conf"
-_PORTS = range(3177, 3200)  # not apt-cacher-ng's usual 3142, which a host may serve on all its addresses
+_PORTS = range(3177, 3200)  # not apt-cacher-ng's default 3142, which a host may serve on all its addresses
 _HTTP, _HTTPS = "80", "443"
-_REACH_S = 20  # how long the proxy may take to say whether a package source is there
-_AT_ONCE = 8  # sources that are asked for at the same time
+_REACH_S = 20  # limit for the proxy's answer about a package source
+_AT_ONCE = 8  # sources that are tested at the same time
 
 
-def choose_cache(taken: Collection[str]) -> str:
+def choose_cache(used: Collection[str]) -> str:
     """Return the first cache directory that no other lab has."""
-    candidates = (str(cache() / "apt" / str(number)) for number in range(len(taken) + 1))
-    return next(path for path in candidates if path not in taken)
+    candidates = (str(cache() / "apt" / str(number)) for number in range(len(used) + 1))
+    return next(path for path in candidates if path not in used)
 
 
 def served_caches() -> set[str]:
-    """Return the cache directories that proxies are set up for, also those of labs that cannot be read."""
+    """Return the cache directories of configured proxies, also of labs that cannot be read."""
     texts = [path.read_text() for path in RUN.glob(f"{_configuration('*').name}/{_FILE}")]
-    return {found[1] for text in texts if (found := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
+    return {match[1] for text in texts if (match := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
 
 
 def choose_port() -> int:
@@ -59,11 +59,11 @@ def choose_port() -> int:
 
 
 def ensure_proxy(lab: Lab) -> bool:
-    """Have the lab's proxy running with its package sources; true if it was started now."""
+    """Start the lab's proxy with its package sources; return true if it was started now."""
     text = _text(lab)
     if _running(lab.name):
-        there = _configuration(lab.name) / _FILE
-        if there.is_file() and there.read_text() == text:
+        path = _configuration(lab.name) / _FILE
+        if path.is_file() and path.read_text() == text:
             return False
         stop_proxy(lab.name)
     configuration = _configure(lab, text)
@@ -71,15 +71,15 @@ def ensure_proxy(lab: Lab) -> bool:
     argv = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--no-new-privs"]
     daemon([*argv, "apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], log)
     if not processes.wait_until(lambda: _answers(lab), timeout_s=60):
-        said = log.read_text(errors="replace").strip().splitlines()[-5:]
+        lines = log.read_text(errors="replace").strip().splitlines()[-5:]
         raise LabError(
-            f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(said) or f"see {log}"
+            f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(lines) or f"see {log}"
         )
     return True
 
 
 def reached(lab: Lab) -> dict[str, bool]:
-    """Which package sources of the lab answer through its proxy, as its nodes would ask."""
+    """Return which package sources of the lab answer through its proxy, as for its nodes."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return dict(zip(lab.sources, pool.map(partial(_reaches, lab), lab.sources), strict=True))
 
@@ -91,10 +91,10 @@ def _reaches(lab: Lab, source: str) -> bool:
         with socket.create_connection((lab.gateway, lab.packages_port), timeout=_REACH_S) as proxy:
             proxy.sendall(request.encode())
             with proxy.makefile("rb") as answer:
-                said = answer.readline(200)
+                status_line = answer.readline(200)
     except OSError:
         return False
-    status = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b", said)
+    status = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b", status_line)
     if status is None:
         return False
     return status[1] == b"200" if _secure(source) else status[1] < b"500"
@@ -111,7 +111,7 @@ def _host_and_port(source: str) -> str:
 
 
 def allowed(sources: Collection[str]) -> Iterator[str]:
-    """Yield lines of configuration: the whole of HOST:PORT where nodes may go over TLS, and ports of plain http."""
+    """Yield lines of configuration: the allowed HOST:PORT of TLS connections, and ports of plain http."""
     places = {source: _host_and_port(source) for source in sources}
     secure = sorted({re.sub(r"[][.]", r"\\\g<0>", place) for source, place in places.items() if _secure(source)})
     if secure:
@@ -133,7 +133,7 @@ def _running(name: str) -> list[int]:
 
 
 def _is_proxy(argv: list[str], name: str) -> bool:
-    started = "apt-cacher-ng" in (Path(word).name for word in argv)  # also by the program that becomes it
+    started = "apt-cacher-ng" in (Path(word).name for word in argv)  # also a program that executes it
     return started and str(_configuration(name)) in argv
 
 
@@ -170,7 +170,7 @@ def _configure(lab: Lab, text: str) -> Path:
         directory.chmod(0o755)
     configuration = _configuration(lab.name)
     configuration.mkdir(parents=True, exist_ok=True)
-    # The upstream proxy's address may hold a password: its folder is closed before the file is there.
+    # The upstream proxy's address may have a password: the folder gets its mode before the file exists.
     shutil.chown(configuration, "root", _USER)
     configuration.chmod(0o750)
     write_atomically(configuration / _FILE, text, mode=0o640)
@@ -179,11 +179,11 @@ def _configure(lab: Lab, text: str) -> Path:
 
 
 def _upstream_proxy() -> str:
-    """How this host itself reaches package archives, if by a proxy."""
-    said = re.search(
+    """Return this host's own proxy for package archives, if any."""
+    match = re.search(
         r'^Acquire::http::Proxy "(http.*)";$', run("apt-config", "dump", "Acquire::http::Proxy"), re.MULTILINE
     )
-    return said[1] if said else os.environ.get("http_proxy", "")
+    return match[1] if match else os.environ.get("http_proxy", "")
 
 
 def _answers(lab: Lab) -> bool:

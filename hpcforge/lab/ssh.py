@@ -11,7 +11,7 @@ from hpcforge.lab.state import Lab
 
 
 def greets(address: str, patience_s: float = 5) -> bool:
-    """Whether sshd says its first word there, within `patience_s` once it is connected to."""
+    """Return whether sshd sends its banner, within `patience_s` after the connection."""
     try:
         with socket.create_connection((address, 22), timeout=1) as connection:
             connection.settimeout(patience_s)
@@ -37,5 +37,14 @@ def ssh_argv(
         "LogLevel": "ERROR",
     }
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    where = f"{lab.login_user}@{lab.node(node).address}"
-    return ["ssh", "-F", "/dev/null", "-i", str(lab.key), *words, where, *([shlex.join(command)] if command else [])]
+    destination = f"{lab.login_user}@{lab.node(node).address}"
+    return [
+        "ssh",
+        "-F",
+        "/dev/null",
+        "-i",
+        str(lab.key),
+        *words,
+        destination,
+        *([shlex.join(command)] if command else []),
+    ]

@@ -1,4 +1,4 @@
-"""A lab as it is written down: `lab.json` in its directory."""
+"""The record of a lab: `lab.json` in its directory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.names import lab_directory, lab_names, machine_name, segment_bridge
 from hpcforge.rehearsal.lab_facts import Card
 
-SCHEMA = 3  # raised with the second kind: versions before kinds take every lab for one of nspawn
+SCHEMA = 3  # raised with the second kind: versions before kinds treat every lab as nspawn
 
 
 @dataclass(frozen=True)
 class LabNode:
-    """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3.
+    """A requested node. `address` None: the lab chooses; `python` False: built without Python 3.
 
     A machine has these network `cards`, the first on the lab's bridge (none: one card), and a number of `drives` in
     addition to its disk. `release` None: the lab's.
@@ -38,11 +38,11 @@ class LabNode:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """A node of a lab: its address on the lab's bridge, and what its file system is a stack of, highest first.
+    """A node of a lab: its address on the lab's bridge, and the stack of its file system, highest first.
 
-    `disks` are numbers of directories in `node_directory`: the first is the node's own and is written to, those below
-    it were set aside by saves and are never changed again; the last is the one that the node was made on. `layers` are
-    the base trees below them all. `cards`, `drives` and `release` (None: the lab's) are those that it was made with.
+    `disks` are numbers of directories in `node_directory`: the first is the node's own and writable, the others belong
+    to saves and never change; the last is the disk that the node was made on. `layers` are the base trees below all
+    disks. `cards`, `drives` and `release` (None: the lab's) are from its creation.
     """
 
     name: str
@@ -57,7 +57,7 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class Save:
-    """A saved state of the lab: `nodes` with their disks, and which of them ran."""
+    """A saved state of the lab: `nodes` with their disks, and the running ones."""
 
     name: str
     saved_s: float  # seconds since 1970, UTC
@@ -70,7 +70,7 @@ class Save:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A save or restore that has begun: how far it is, and the nodes that are to run when it has ended."""
+    """An unfinished save or restore: its step, and the nodes to start at its end."""
 
     step: Literal["saving", "saved", "restored"]
     save: str
@@ -79,14 +79,14 @@ class UnderWay:
 
 @dataclass(frozen=True)
 class Lab:
-    """A rehearsal cluster on this host. `in_blueprint` are the nodes that the last `up` asked for."""
+    """A rehearsal cluster on this host. `in_blueprint` are the nodes of the last `up`."""
 
     name: str
     kind: LabKind
-    tag: str  # prefixes all that the lab makes on the host
+    tag: str  # prefix of all the lab's objects on the host
     cidr: str
     gateway: str  # the host's own address on the bridge
-    packages_port: int  # of the caching package proxy on that address
+    packages_port: int  # port of the caching package proxy on that address
     packages_cache: str
     login_user: str
     release: str
@@ -94,21 +94,21 @@ class Lab:
     network: str
     nodes: tuple[PlacedNode, ...]
     in_blueprint: tuple[str, ...]
-    disks_made: int  # numbers given to disks; none is given twice
+    disks_made: int  # the number of disks ever made; numbers are not reused
     saves: tuple[Save, ...] = ()
     under_way: UnderWay | None = None
-    login_uid: int | None = None  # None: whichever is free
-    # Where roles get packages, https://HOST or https://HOST:PORT, and whether this host reached it at the last `up`.
+    login_uid: int | None = None  # None: any free one
+    # Package sources of roles, https://HOST or https://HOST:PORT, and whether this host reached them at the last `up`.
     sources: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def directory(self) -> Path:
-        """All that the lab keeps on the host."""
+        """The lab's directory on the host."""
         return lab_directory(self.name)
 
     @property
     def key(self) -> Path:
-        """The private key that opens the login user's account on every node."""
+        """The private key of the login user on every node."""
         return self.directory / "key"
 
     @property
@@ -134,7 +134,7 @@ class Lab:
 
     @property
     def segments(self) -> dict[str, str]:
-        """What joins the further cards of nodes: segments by name, and their bridges."""
+        """The bridges of nodes' further cards, by segment name."""
         names = sorted({card.segment for node in self.nodes for card in node.cards if card.segment})
         return {name: segment_bridge(self.tag, name) for name in names}
 
@@ -144,7 +144,7 @@ class Lab:
         return IPv4Network(self.cidr)
 
     def node(self, name: str) -> PlacedNode:
-        """Return a node by name; `LabError` if there is none."""
+        """Return a node by name; `LabError` for an unknown one."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -155,17 +155,17 @@ class Lab:
         )
 
     def save(self, name: str) -> Save:
-        """Return a save by name; `LabError` if there is none."""
+        """Return a save by name; `LabError` for an unknown one."""
         for save in self.saves:
             if save.name == name:
                 return save
-        known = ", ".join(save.name for save in self.saves) or "none"
+        names = ", ".join(save.name for save in self.saves) or "none"
         raise LabError(
-            f"lab {self.name} has no save {name!r} (there are: {known})", "make one: `hpcforge rehearse save NAME`"
+            f"lab {self.name} has no save {name!r} (there are: {names})", "make one: `hpcforge rehearse save NAME`"
         )
 
     def node_directory(self, node: str) -> Path:
-        """Where a node's disks and console log are."""
+        """Return the folder of a node's disks and console log."""
         return self.directory / "nodes" / node
 
     def machine(self, node: str) -> str:
@@ -174,7 +174,7 @@ class Lab:
 
 
 def save(lab: Lab) -> None:
-    """Write a lab down; from here on `load` finds it and `down` can remove it."""
+    """Record a lab; from then on `load` finds it and `down` can remove it."""
     for directory in (lab.directory.parent.parent, lab.directory.parent, lab.directory):
         directory.mkdir(exist_ok=True)
         directory.chmod(0o700)
@@ -185,7 +185,7 @@ def save(lab: Lab) -> None:
 def read(name: str) -> Lab | None:
     """Return the lab of that name, or None; `LabError` if its record cannot be understood.
 
-    Raise `UnknownKindError`, a subclass, for a lab of a kind that another version of hpcforge has.
+    Raise `UnknownKindError`, a subclass, for a kind of another version of hpcforge.
     """
     path = lab_directory(name) / "lab.json"
     try:
@@ -198,41 +198,41 @@ def read(name: str) -> Lab | None:
         return None
     except (ValueError, TypeError, KeyError) as error:
         raise LabError(
-            f"{path} cannot be read: {_why(error)}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
+            f"{path} cannot be read: {_reason(error)}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
         ) from None
 
 
 def others(name: str) -> tuple[Lab, ...]:
-    """All other labs of this host that can be read."""
-    found = []
-    for other in lab_names():
-        if other != name:
+    """Return all other labs of this host that can be read."""
+    labs = []
+    for lab_name in lab_names():
+        if lab_name != name:
             try:
-                found.append(read(other))
+                labs.append(read(lab_name))
             except LabError:
-                continue  # its subnet still shows in the host's routes while it is up
-    return tuple(lab for lab in found if lab is not None)
+                continue  # while it is up, the host's routes show its subnet
+    return tuple(lab for lab in labs if lab is not None)
 
 
 def lying_on(folder: Path) -> tuple[str, ...]:
     """Return the labs that use a file in a folder, also those recorded by another version of hpcforge."""
-    said = json.dumps(f"{folder}/")[:-1]  # as the beginning of a path is written
+    prefix = json.dumps(f"{folder}/")[:-1]  # the beginning of a path in JSON
     records = ((name, lab_directory(name) / "lab.json") for name in lab_names())
-    return tuple(name for name, path in records if path.is_file() and said in path.read_text(errors="replace"))
+    return tuple(name for name, path in records if path.is_file() and prefix in path.read_text(errors="replace"))
 
 
 def _check_kind(path: Path, data: dict[str, Any]) -> None:
-    known = get_args(LabKind)
+    kinds = get_args(LabKind)
     if "kind" not in data:
         raise ValueError("it does not say what kind of lab it is: an older version of hpcforge wrote it")
-    if data["kind"] not in known:
+    if data["kind"] not in kinds:
         raise UnknownKindError(
-            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(known)})",
+            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(kinds)})",
             "use the version of hpcforge that started it, also to take it down",
         )
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the error as one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
@@ -240,17 +240,17 @@ def _why(error: Exception) -> str:
     return str(error)
 
 
-# What a lab becomes by a save, a restore or the loss of disks. Pure.
+# The state of a lab after a save, a restore or the loss of disks. Pure.
 #
 # A save moves nothing. A node writes to its own top disk above read-only disks. A save records the present disks, and
 # the node gets a new top disk above them. A restore records the old list again.
 
 
-MOST_DISKS = 100  # that a node lies on: an overlay has a page (4096 bytes) for all paths
+MOST_DISKS = 100  # limit of a node: an overlay has a page (4096 bytes) for all paths
 
 
 def check_save(lab: Lab, name: str, *, replacing: bool) -> None:
-    """`LabError` if the lab cannot be saved under this name."""
+    """Raise `LabError` if the lab cannot be saved under this name."""
     if not replacing and any(save.name == name for save in lab.saves):
         raise LabError(f"lab {lab.name} has a save {name!r} already", "use another name, or replace it: `--replace`")
     if full := [node.name for node in lab.nodes if len(node.disks) >= MOST_DISKS]:
@@ -261,24 +261,24 @@ def check_save(lab: Lab, name: str, *, replacing: bool) -> None:
 
 
 def saved(lab: Lab, name: str, *, saved_s: float, running: Collection[str]) -> Lab:
-    """Return the lab with its disks set aside under a name, and a new disk for each node."""
+    """Return the lab with its disks in a save of this name, and a new disk for each node."""
     ran = tuple(node.name for node in lab.nodes if node.name in running)
     save = Save(name, saved_s, lab.nodes, ran, lab.in_blueprint, lab.blueprint, lab.network)
-    others = tuple(other for other in lab.saves if other.name != name)
+    others = tuple(older for older in lab.saves if older.name != name)
     return replace(
         _on_new_disks(lab, lab.nodes), saves=(*others, save), under_way=UnderWay("saved", name, ran)
     )  # fmt: skip
 
 
 def restored(lab: Lab, save: Save, names: Sequence[str] | None) -> Lab:
-    """Return the lab as it was at a save; or, with `names`, the present lab with only these nodes restored."""
+    """Return the lab restored to a save; or, with `names`, the present lab with only these nodes restored."""
     if names is None:
         back = replace(lab, in_blueprint=save.in_blueprint, blueprint=save.blueprint, network=save.network)
         return replace(_on_new_disks(back, save.nodes), under_way=UnderWay("restored", save.name, save.running))
-    there = {node.name: node for node in save.nodes}
-    if strange := [name for name in names if name not in there]:
-        raise LabError(f"save {save.name} has no node {strange[0]!r}", f"its nodes: {', '.join(there)}")
-    back = _on_new_disks(lab, [there[lab.node(name).name] for name in names])
+    saved_nodes = {node.name: node for node in save.nodes}
+    if strange := [name for name in names if name not in saved_nodes]:
+        raise LabError(f"save {save.name} has no node {strange[0]!r}", f"its nodes: {', '.join(saved_nodes)}")
+    back = _on_new_disks(lab, [saved_nodes[lab.node(name).name] for name in names])
     fresh = {node.name: node for node in back.nodes}
     nodes = tuple(fresh.get(node.name, node) for node in lab.nodes)
     start = tuple(name for name in save.running if name in names)
@@ -292,7 +292,7 @@ def forgotten(lab: Lab, name: str) -> Lab:
 
 
 def without_disks(lab: Lab, names: Collection[str]) -> Lab:
-    """Return the lab with these nodes to be made again: on an empty disk, and on none that a save has set aside."""
+    """Return the lab with new, empty disks for these nodes, so that they are made again."""
     bare = [replace(node, disks=()) for node in lab.nodes if node.name in names]
     back = _on_new_disks(lab, bare)
     fresh = {node.name: node for node in back.nodes}
@@ -300,7 +300,7 @@ def without_disks(lab: Lab, names: Collection[str]) -> Lab:
 
 
 def ended(lab: Lab, not_started: Collection[str] = ()) -> Lab:
-    """Nothing is under way any more; or, with names, these nodes need not be started any more."""
+    """Return the lab without an unfinished step; or, with names, with a step that does not start these nodes."""
     if lab.under_way is None or not not_started:
         return replace(lab, under_way=None)
     start = tuple(name for name in lab.under_way.start if name not in not_started)
@@ -313,7 +313,7 @@ def disks_of(nodes: Collection[PlacedNode]) -> set[tuple[str, int]]:
 
 
 def wanted_disks(lab: Lab) -> set[tuple[str, int]]:
-    """All disks that the lab or one of its saves needs."""
+    """Return all disks that the lab or one of its saves needs."""
     return disks_of(lab.nodes).union(*(disks_of(save.nodes) for save in lab.saves))
 
 

@@ -16,7 +16,7 @@ from hpcforge.lab.state import Lab, LabNode, PlacedNode
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What `up` was asked for.
+    """The request of `up`.
 
     `cidr` is used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     """
@@ -47,25 +47,25 @@ def trees_of(image: Path) -> Trees:
 
 
 def comes(existing: Lab | None, request: UpRequest) -> bool:
-    """Whether a node is asked for that is not there yet, or not of this release."""
-    there = {(node.name, node.release or existing.release) for node in existing.nodes} if existing else set()
-    return not {(node.name, node.release or request.release) for node in request.nodes} <= there
+    """Return whether the request has a node that is new, or of another release."""
+    present = {(node.name, node.release or existing.release) for node in existing.nodes} if existing else set()
+    return not {(node.name, node.release or request.release) for node in request.nodes} <= present
 
 
 def check(request: UpRequest) -> None:
-    """`LabError` for what no lab could be."""
+    """Raise `LabError` for an invalid request."""
     check_user_name(request.login_user)
     names = [check_node_name(node.name) for node in request.nodes]
     if not names:
         raise LabError("a lab needs at least one node")
     if twins := {name for name in names if names.count(name) > 1}:
         raise LabError(f"node {min(twins)} is named twice")
-    wanted = subnets.parse_cidr(request.cidr)
-    subnets.place(wanted, wanted, _addresses(request.nodes))
+    network = subnets.parse_cidr(request.cidr)
+    subnets.place(network, network, _addresses(request.nodes))
 
 
 def releases(request: UpRequest) -> tuple[str, ...]:
-    """Return the releases of its nodes, each once."""
+    """Return the releases of the requested nodes, each once."""
     return tuple(dict.fromkeys(node.release or request.release for node in request.nodes))
 
 
@@ -99,19 +99,19 @@ def new_lab(
 def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Collection[str] = ()) -> Lab:
     """Return an existing lab with the request added: present nodes keep their disk and address, new ones are added.
 
-    `trees` are by release. A node that is `bare`, with no disk yet, may be of another release than the one before it.
+    `trees` are by release. A `bare` node, without a disk, may get another release than before.
     """
     _refuse_another_kind(lab, request)
     if any(network.overlaps(lab.network_address) for network in request.avoid):
         raise LabError(f"lab {lab.name} is on {lab.cidr}, where the blueprint has machines of its own", _AGAIN)
     have = {node.name: node for node in lab.nodes}
     addresses: dict[str, str | None] = {node.name: node.address for node in lab.nodes}
-    wanted, subnet = subnets.parse_cidr(request.cidr), lab.network_address
+    desired, subnet = subnets.parse_cidr(request.cidr), lab.network_address
     for node in request.nodes:
-        here = _moved(wanted, subnet, node)
-        if node.name in have and here not in (None, have[node.name].address):
+        address = _moved(desired, subnet, node)
+        if node.name in have and address not in (None, have[node.name].address):
             raise LabError(
-                f"node {node.name} has {have[node.name].address} in lab {lab.name} and would now have {here}",
+                f"node {node.name} has {have[node.name].address} in lab {lab.name} and would now have {address}",
                 _AGAIN,
             )
         if node.name in have and node.name not in bare and _release(lab, node) != _release(lab, have[node.name]):
@@ -119,7 +119,7 @@ def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Co
                 f"node {node.name} is Debian {_release(lab, have[node.name])}, and {_release(lab, node)} is asked for",
                 f"build it again: `hpcforge rehearse down {lab.blueprint} {node.name} --disks`, then `rehearse up`",
             )
-        addresses.setdefault(node.name, here)
+        addresses.setdefault(node.name, address)
     placed = subnets.place(subnet, subnet, addresses)
     if lab.gateway in map(str, placed.values()):
         raise LabError(f"address {lab.gateway} is the host's own in lab {lab.name}", _AGAIN)
@@ -147,21 +147,21 @@ _AGAIN = "take the lab down first (`hpcforge rehearse down`), or give the other 
 
 
 def _refuse_another_kind(lab: Lab, request: UpRequest) -> None:
-    for what, has, asked in (
+    for label, current, requested in (
         ("nodes of the kind", lab.kind, request.kind),
         ("Debian", lab.release, request.release),
         ("login user", lab.login_user, request.login_user),
         ("prefix length", lab.network_address.prefixlen, subnets.parse_cidr(request.cidr).prefixlen),
     ):
-        if has != asked:
-            raise LabError(f"lab {lab.name} was made with {what} {has}, and {asked} is asked for", _AGAIN)
+        if current != requested:
+            raise LabError(f"lab {lab.name} was made with {label} {current}, and {requested} is asked for", _AGAIN)
 
 
-def _moved(wanted: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:
+def _moved(desired: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:
     """Return the address in the lab's subnet for a blueprint's address."""
     if node.address is None:
         return None
-    return str(subnets.place(wanted, subnet, {node.name: node.address})[node.name])
+    return str(subnets.place(desired, subnet, {node.name: node.address})[node.name])
 
 
 def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:

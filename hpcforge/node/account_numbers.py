@@ -1,7 +1,7 @@
-"""Commands that give accounts and groups the numbers of the blueprint, and free numbers to those in their way.
+"""Commands that give accounts and groups the numbers of the blueprint, and free numbers to others that have them.
 
-They are printed for an administrator; hpcforge renumbers nothing by itself. The commands of one answer are right in
-its order: each counts on those before it. Only what /etc/passwd and /etc/group have can be renumbered on a node.
+They are printed for an administrator; hpcforge renumbers nothing by itself. The commands of an answer must run in its
+order: each relies on the earlier ones. Only entries of /etc/passwd and /etc/group can be renumbered on a node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest
 
 _PEOPLE = range(1000, 60_000)  # FIRST_UID and LAST_UID of adduser.conf(5)
-_SYSTEM = range(999, 99, -1)  # in the order of adduser(8)
+_SYSTEM = range(999, 99, -1)  # adduser(8) tries them in this order
 
 
 class _User(NamedTuple):
@@ -30,7 +30,7 @@ class _User(NamedTuple):
 
 
 class Numbers:
-    """The numbers of a node's own accounts and groups, as they are after the commands that were returned."""
+    """The numbers of a node's own accounts and groups, after the commands that were returned."""
 
     def __init__(self, roles: Sequence[DesiredRoleRequest], etc: Path = Path("/etc")) -> None:
         passwd, group = _fields(etc / "passwd", 7), _fields(etc / "group", 4)
@@ -39,8 +39,8 @@ class Numbers:
         self._reserved = {number for role in roles for _, _, number in _desired(role)}
 
     def is_fixed(self, number: int) -> bool:
-        """Tell whether a number is one of Debian's own, or has a name of another source, as of a directory service."""
-        if number <= _SYSTEM.stop:  # up to 99 they are the same on all hosts: base-passwd
+        """Return whether a number is Debian's own, or has a name from another source, such as a directory service."""
+        if number <= _SYSTEM.stop:  # numbers up to 99 are the same on all hosts: base-passwd
             return True
         for names, read, name in ((self._users, pwd.getpwuid, "pw_name"), (self._groups, grp.getgrgid, "gr_name")):
             try:
@@ -60,25 +60,25 @@ class Numbers:
         if name not in self._groups:
             commands.append(f"groupadd --gid {number} {word}")
             self._groups[name] = number
-        if self._users[name].gid != number:  # groupmod(8) changes it where the group was renumbered
+        if self._users[name].gid != number:  # groupmod(8) changes it if the group was renumbered
             commands.append(f"usermod --gid {number} {word}")
             self._users[name] = self._users[name]._replace(gid=number)
         return commands + (self._set_uid(name, number) if user.uid != number else [])
 
     def group(self, name: str, number: int) -> list[str]:
-        """Return the commands that give a group this number, and that free it where another has it."""
-        others = [other for other, gid in self._groups.items() if gid == number and other != name]
-        commands = [command for other in others for command in self._move(other, number)]
+        """Return the commands that give a group this number, and free the number if another group has it."""
+        others = [holder for holder, gid in self._groups.items() if gid == number and holder != name]
+        commands = [command for holder in others for command in self._move(holder, number)]
         if self._groups.get(name, number) != number:
             commands += self._set_gid(name, number)
         return commands
 
     def _free_uid(self, name: str, number: int) -> list[str]:
-        others = [other for other, user in self._users.items() if user.uid == number and other != name]
-        return [command for other in others for command in self._move(other, number)]
+        others = [holder for holder, user in self._users.items() if user.uid == number and holder != name]
+        return [command for holder in others for command in self._move(holder, number)]
 
     def _move(self, name: str, number: int) -> list[str]:
-        """Give an account and the group of its name another number, where they have this one."""
+        """Return the commands that give an account and the group of its name another number, if they have this one."""
         free = self._free(number)
         has_uid = name in self._users and self._users[name].uid == number
         commands = self._set_gid(name, free) if self._groups.get(name) == number else []
@@ -93,28 +93,28 @@ class Numbers:
     def _set_gid(self, name: str, number: int) -> list[str]:
         old, word = self._groups[name], shlex.quote(name)
         self._groups[name] = number
-        for other, user in self._users.items():
+        for member, user in self._users.items():
             if user.gid == old:
-                self._users[other] = user._replace(gid=number)
+                self._users[member] = user._replace(gid=number)
         files = f"find {self._folders(name)} -xdev -gid {old} -exec chgrp -h {word} {{}} +"
         return [f"groupmod --gid {number} {word}", files]
 
     def _folders(self, name: str) -> str:
-        """Return the folders to search, as words: a home may be on a disk of its own."""
+        """Return the folders to search, as words: a home may be on a separate file system."""
         home = Path(self._users[name].home if name in self._users else "/")
-        apart = home.is_absolute() and home.is_dir() and not home.samefile("/")
-        return f"/ /var {shlex.quote(str(home))}" if apart else "/ /var"
+        is_separate = home.is_absolute() and home.is_dir() and not home.samefile("/")
+        return f"/ /var {shlex.quote(str(home))}" if is_separate else "/ /var"
 
     def _free(self, number: int) -> int:
-        taken = {*(user.uid for user in self._users.values()), *self._groups.values(), *self._reserved}
+        used = {*(user.uid for user in self._users.values()), *self._groups.values(), *self._reserved}
         people = [*_PEOPLE[max(0, number - _PEOPLE.start) :], *_PEOPLE]
-        return next((free for free in (people if number in _PEOPLE else _SYSTEM) if free not in taken), _PEOPLE.stop)
+        return next((free for free in (people if number in _PEOPLE else _SYSTEM) if free not in used), _PEOPLE.stop)
 
 
 def with_commands(
     obstacles: Sequence[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest], etc: Path = Path("/etc")
 ) -> Iterator[answer_types.ObstacleAnswer]:
-    """Yield obstacles, those of accounts and groups with the commands that remove them."""
+    """Yield obstacles; for accounts and groups with the commands that remove them."""
     numbers = Numbers(roles, etc)
     desired = {(role["role"], kind, name): number for role in roles for kind, name, number in _desired(role)}
     for obstacle in obstacles:
@@ -133,6 +133,6 @@ def _desired(role: DesiredRoleRequest) -> Iterator[tuple[str, str, int]]:
 
 
 def _fields(path: Path, count: int) -> list[list[str]]:
-    """Return the entries of passwd(5) or group(5); none that nsswitch adds, and none without numbers."""
+    """Return the entries of passwd(5) or group(5), without those that nsswitch adds or that have no numbers."""
     lines = [line.split(":") for line in path.read_text("utf-8", "surrogateescape").splitlines()]
     return [line for line in lines if len(line) == count and line[2].isdigit() and (count < 5 or line[3].isdigit())]

@@ -1,8 +1,8 @@
 """Types of the node program's answers. Both sides use them, and hpcforge checks each answer when it arrives.
 
-They are for the type checker on both sides, and for the border (`hpcforge.engines.node_output`); they do not travel.
-What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is
-(`EVENTS`). What is asked is in `hpcforge.node.requests`.
+The type checker uses them on both sides, and `hpcforge.engines.node_output` checks answers; they do not travel. The
+docstring of `hpcforge.node` has what types cannot express. Every answer also has `event`, its kind (`EVENTS`). The
+types of requests are in `hpcforge.node.requests`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hpcforge.wire_types import Count, NotRequired, Path, PrintableLine, RunNumb
 
 
 class Remapped(TypedDict):
-    """Rows of a GPU's memory that spare ones stand in for, by why; what waits for a reset; whether one ever failed."""
+    """Remapped rows of a GPU's memory, by cause; whether one waits for a reset; whether one ever failed."""
 
     correctable: Count
     uncorrectable: Count
@@ -25,7 +25,7 @@ class Remapped(TypedDict):
 
 
 class NvLinks(TypedDict):
-    """How many of a GPU's NVLinks are active; `total` 0: the driver shows none."""
+    """The number of active NVLinks of a GPU; `total` 0: the driver shows none."""
 
     active: Count
     total: Count
@@ -43,7 +43,7 @@ class GpuAnswer(TypedDict):
     """The driver's report on one GPU; None: not reported, and `troubles` has the reason if it should be.
 
     `error`: it cannot be used. `clock_reasons` are NVML's bits, 1 while it is idle. `mig`: its instances, None where
-    MIG is off. `pcie_..._max` is what card and slot can do together.
+    MIG is off. `pcie_..._max` is the maximum of card and slot together.
     """
 
     index: Count
@@ -77,7 +77,7 @@ class GpuAnswer(TypedDict):
 class Nvml(TypedDict):
     """The report of NVML: the GPUs that answered, and the error if it did not finish.
 
-    Of AMD's GPUs the kernel says it, in the same words, with `model` for their instruction set (gfx942).
+    For AMD's GPUs the kernel reports the same fields, with the instruction set (gfx942) as `model`.
     """
 
     driver: Word | None
@@ -87,7 +87,7 @@ class Nvml(TypedDict):
 
 
 class Facts(TypedDict):
-    """What a node is."""
+    """The facts of a node."""
 
     hostname: Word
     machine_id: Word
@@ -102,18 +102,18 @@ class Facts(TypedDict):
     cpus: Count
     gpus: dict[Word, Count]
     time_s: TimeS
-    nvml: NotRequired[Nvml | None]  # told by observe; None: there is no such library
-    amdgpu: NotRequired[Nvml | None]  # told by observe; None: there are no GPUs of AMD
+    nvml: NotRequired[Nvml | None]  # only from observe; None: the library is missing
+    amdgpu: NotRequired[Nvml | None]  # only from observe; None: no GPUs of AMD
 
 
 class NoFacts(TypedDict):
-    """What ends an answer that has no facts to tell: of first contact, the lease and the log."""
+    """The end of an answer without facts: of first contact, the lease and the log."""
 
     time_s: NotRequired[TimeS]
 
 
 class UnitAnswer(TypedDict):
-    """A unit that is not as wanted."""
+    """A unit that is not as desired."""
 
     name: Word
     enabled: bool
@@ -152,7 +152,7 @@ class ObstacleAnswer(TypedDict):
 
 
 class AccountsAnswer(TypedDict):
-    """Numbers by name: of local users and groups, and of the owners of what is in shared folders."""
+    """Numbers by name: of local users and groups, and of the owners of entries in shared folders."""
 
     users: dict[Word, Count]
     groups: dict[Word, Count]
@@ -185,16 +185,16 @@ if TYPE_CHECKING:
     Surplus = _Surplus
 else:  # with every kind of resource
     _FOUND = {name: list[import_module(f"hpcforge.kinds.{name}").FOUND] for name in KINDS}
-    # A role of which something is not as wanted.
+    # A role that is not as desired.
     Difference = TypedDict("Difference", {**get_type_hints(_Difference, include_extras=True), **_FOUND})
-    # What the receipt owns of a role and nobody wants any more.
+    # The receipt's resources of a role that no desired role has.
     Surplus = TypedDict(
         "Surplus", {**get_type_hints(_Surplus, include_extras=True), **dict.fromkeys(KINDS, NotRequired[list[Path]])}
     )
 
 
 class ReceiptAnswer(TypedDict):
-    """What the node remembers of earlier runs."""
+    """The node's receipt of earlier runs."""
 
     run: RunNumber
     who: Word
@@ -225,7 +225,7 @@ class Armed(TypedDict):
 
 
 class AtWork(TypedDict, total=False):
-    """Another active run there, with all that it reports."""
+    """Another active run there, with its reported fields."""
 
     purpose: Word
     who: Word
@@ -237,14 +237,14 @@ class AtWork(TypedDict, total=False):
 
 
 class Clock(TypedDict):
-    """When the node was asked and answered, by its own clock."""
+    """The times of request and answer, by the node's clock."""
 
     asked_s: TimeS
     said_s: TimeS
 
 
 class HolderAnswer(TypedDict):
-    """Who holds the lease."""
+    """The holder of the lease."""
 
     run_id: Word
     who: Word
@@ -272,14 +272,14 @@ class ObserveAnswer(TypedDict):
 
 
 class LeaseAnswer(TypedDict):
-    """Who holds the lease, and from whom it was taken over."""
+    """The holder of the lease, and the holder that lost it."""
 
     held: HolderAnswer | None
     took_over: HolderAnswer | None
 
 
 class LogAnswer(TypedDict):
-    """Lines of history, the latest last, `before`: how many older ones there are."""
+    """Lines of history, the latest last; `before`: the number of older ones."""
 
     lines: list[str]
     before: Count
@@ -295,7 +295,7 @@ class LogLine(TypedDict):
 
 
 class LogsAnswer(TypedDict):
-    """Lines of logs, the latest last; how many older ones there are, and of which nodes there is a log."""
+    """Lines of logs, the latest last; the number of older ones, and the nodes with a log."""
 
     lines: list[LogLine]
     left_out: Count
@@ -303,7 +303,7 @@ class LogsAnswer(TypedDict):
 
 
 class Changed(TypedDict):
-    """Something was changed."""
+    """A change."""
 
     role: Word | None
     kind: Word
@@ -312,7 +312,7 @@ class Changed(TypedDict):
 
 
 class ProgressEvent(TypedDict):
-    """Something takes long; role null: it is done for several."""
+    """Progress of long work; role null: for several roles."""
 
     role: Word | None
     detail: str
@@ -325,13 +325,13 @@ class Warned(TypedDict):
 
 
 class Remains(TypedDict):
-    """What is there still after all was removed."""
+    """The items that still exist after a removal."""
 
     stays: list[KeptRequest]
 
 
 class Failed(TypedDict):
-    """A role failed; role null: the request as a whole, of kind `busy` where it is not its turn."""
+    """A role failed; role null: the whole request, with kind `busy` if another run is active or newer."""
 
     role: Word | None
     kind: Word
@@ -340,20 +340,20 @@ class Failed(TypedDict):
 
 
 class Skipped(TypedDict):
-    """A role was not begun, because of another that failed."""
+    """A role did not start, because another one failed."""
 
     role: Word
     because: Word
 
 
 class RoleDone(TypedDict):
-    """Its units run and its checks pass."""
+    """A role's units run and its checks pass."""
 
     role: Word
 
 
 class Done(TypedDict):
-    """The last answer; roles that failed and that were skipped."""
+    """The last answer, with the failed and the skipped roles."""
 
     changed: Count
     failed: list[Word]

@@ -18,11 +18,11 @@ FOLDER = receipt.FOLDER / "originals"
 
 
 class TooLargeError(NodeError):
-    """What is at a path is more than we keep, so it is not ours to replace."""
+    """A file is too large for a backup, so hpcforge must not replace it."""
 
 
 def keep(path: str, folder: Path = FOLDER) -> Json | None:
-    """Return the entry at a path, its content safely kept on disk; None where there is nothing.
+    """Return the entry at a path, its content safely kept on disk; None without one.
 
     Raise NodeError for anything but a file or a symbolic link: hpcforge must not replace it.
     """
@@ -48,7 +48,7 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
 
 
 def obstacle(path: str) -> str | None:
-    """Why what is at a path cannot be kept, as it has to be before it is replaced for the first time."""
+    """Return the reason why the entry at a path cannot be backed up before it is replaced for the first time."""
     try:
         entry = files.look(path, limit=0)
     except NodeError as error:
@@ -57,9 +57,9 @@ def obstacle(path: str) -> str | None:
 
 
 def restore(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
-    """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already.
+    """Restore the earlier entry at a path; return "removed" or "restored", or None if nothing was to do.
 
-    Raises UnsafeError if it is in a user's directory and the user is in the way.
+    Raises UnsafeError if the path is in a user's directory and the user prevents it.
     """
     parent, name = paths.split(path)
     try:
@@ -71,7 +71,7 @@ def restore(path: str, before: Json | None, folder: Path = FOLDER) -> str | None
     try:
         roots = paths.is_roots(directory)
         try:
-            return _put_back(directory, name, path, before, folder)
+            return _restore(directory, name, path, before, folder)
         except OSError as error:
             if roots:
                 raise
@@ -84,42 +84,42 @@ def _too_large(path: str) -> TooLargeError:
     return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away")
 
 
-def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
-    found = files.look_at(directory, name, path)
-    if found is not None and found.kind not in ("file", "symlink"):
+def _restore(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
+    entry = files.look_at(directory, name, path)
+    if entry is not None and entry.kind not in ("file", "symlink"):
         kind = NodeError if paths.is_roots(directory) else UnsafeError
-        raise kind(f"{path} was hpcforge's file and is now a {found.kind}; not touched")
+        raise kind(f"{path} was hpcforge's file and is now a {entry.kind}; not touched")
     if before is None:
-        if found is None:
+        if entry is None:
             return None
         os.unlink(name, dir_fd=directory)
         os.fsync(directory)
         return "removed"
     if "link" in before:
-        if found and found.target == before["link"]:
+        if entry and entry.target == before["link"]:
             return None
         _relink(directory, name, before)
         return "restored"
     mode = int(before["mode"], 8)
     if not paths.is_roots(directory):
-        mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
+        mode &= 0o1777  # users can write here: the restored file must not get set-user-id or set-group-id
     rights = {"mode": f"{mode:04o}", "owner": before["owner"], "group": before["group"]}
-    wanted = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
-    return files.put_file(resource("files", wanted), _kept(path, before["kept"], folder)) and "restored"
+    attributes = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
+    return files.put_file(resource("files", attributes), _read_backup(path, before["kept"], folder)) and "restored"
 
 
-def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
-    """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
-    known = (record for entry in left.roles.values() for kind in KINDS for record in entry[kind].values())
-    before = (record.get("before") for record in known if isinstance(record, dict))
-    wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
+def tidy(remaining: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
+    """Delete backups that neither the receipt nor a guard needs (`guarded`: digests of the guards' backups)."""
+    records = (record for entry in remaining.roles.values() for kind in KINDS for record in entry[kind].values())
+    before = (record.get("before") for record in records if isinstance(record, dict))
+    digests = {state["kept"] for state in before if isinstance(state, dict) and "kept" in state} | set(guarded)
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
-            if path.name not in wanted:
+            if path.name not in digests:
                 path.unlink()
 
 
-def _kept(path: str, digest: str, folder: Path) -> bytes:
+def _read_backup(path: str, digest: str, folder: Path) -> bytes:
     try:
         return (folder / digest).read_bytes()
     except OSError as error:
@@ -141,7 +141,7 @@ def _relink(directory: int, name: str, before: Json) -> None:
 
 
 def _owner(directory: int, before: Json) -> tuple[int, int]:
-    """Of a link: as kept; where that was not written down yet, or is known no more, the directory's."""
+    """Return the owner of a link: as recorded; if that is missing or unknown, the directory's."""
     try:
         return user_ids.user_id(before["owner"]), user_ids.group_id(before["group"])
     except (KeyError, NodeError):

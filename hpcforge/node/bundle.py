@@ -24,18 +24,18 @@ from hpcforge.node.verbs import VERBS, Verb
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
 _FORMS = "hpcforge.node.schemas"
-# Modules that are imported by their names in a table, by the import from which they follow.
+# Modules that are imported by their names in a table, by the import that needs them.
 _ROWS = {
     "hpcforge.node.kinds.handler": [f"hpcforge.node.kinds.{kind}" for kind in KINDS],
     "hpcforge.node.obstacles": [f"hpcforge.node.obstacles.{name}" for name in SUBJECTS if name not in OF_PACKAGES],
     "hpcforge.node.package_manager": [f"hpcforge.node.package_manager.{name}" for name in PACKAGE_MANAGERS],
 }
-# Of a package without code of its own, the loader makes an empty one.
+# The loader makes this package, which has no code.
 _EMPTY = "hpcforge.node"
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
 
-# Without line breaks, so that any login shell passes it on.
+# Without line breaks: any login shell passes it on.
 LOADER = (
     "import binascii,json,sys,zlib; document=json.loads(sys.stdin.buffer.read()); "
     "document['modules']=json.loads(zlib.decompress(binascii.a2b_base64(document['modules']))); "
@@ -46,7 +46,7 @@ LOADER = (
 
 @cache
 def modules() -> tuple[str, ...]:
-    """Return the names of the modules that travel: what the program imports for any of its verbs."""
+    """Return the names of the modules that travel: those that the program imports for any of its verbs."""
     return tuple(sorted(_reached(VERBS.values())))
 
 
@@ -59,7 +59,7 @@ def sources() -> Mapping[str, str]:
 @cache
 def needed(verb: str) -> Mapping[str, str]:
     """Return the modules that a request of this verb may import."""
-    rows = [row for (known, _), row in VERBS.items() if known == verb]
+    rows = [row for (row_verb, _), row in VERBS.items() if row_verb == verb]
     names = _reached(rows) if rows else modules()
     return {name: text for name, text in sources().items() if name in names}
 
@@ -78,7 +78,7 @@ def _reached(rows: Iterable[Verb]) -> set[str]:
 
 
 def _forms() -> str:
-    from hpcforge.node.schemas import DEFAULTS, FORMS  # noqa: PLC0415 - to make them takes time
+    from hpcforge.node.schemas import DEFAULTS, FORMS  # noqa: PLC0415 - slow to make
 
     return f"import json\n\nFORMS, DEFAULTS = json.loads({json.dumps([FORMS, DEFAULTS])!r})\n"
 
@@ -95,14 +95,14 @@ def _source(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """Return the modules that one imports, at once or within a function, and those of the tables that it uses."""
+    """Return the modules that one imports, also within functions, and the modules of the tables that it uses."""
     if module == _FORMS:
         return frozenset()  # it travels as JSON
     imported = set()
     for package, names in _IMPORT.findall(_FOR_TYPES.sub("", _source(module))):
         of_package = [f"{package}.{name}" for name in re.findall(r"\w+", names)]
         imported |= {package, *of_package, *(row for name in of_package for row in _ROWS.get(name, ()))}
-    # What main imports for a verb that lasts is left out; other modules that it may need stand in its table.
+    # Imports of `main` for lasting verbs are left out; the table of verbs has the other modules that it may need.
     ignored = {_EMPTY, *((_PACKAGE + "detached",) if module == _PACKAGE + "main" else ())}
     return frozenset(name for name in imported - ignored if _file(name).is_file())
 
@@ -120,9 +120,9 @@ def packed(verb: str) -> str:
 
 
 def bare(source: str) -> str:
-    """Return a source without annotations of functions, with which a node takes a third longer to compile it."""
+    """Return a source without annotations of functions: with them a node takes a third longer to compile it."""
     text = source.encode()
-    starts = [0]  # of each line
+    starts = [0]  # start of each line, bytes
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for start, end in sorted(_annotations(ast.parse(text), text, starts), reverse=True):
@@ -132,10 +132,10 @@ def bare(source: str) -> str:
 
 def _annotations(tree: ast.Module, text: bytes, starts: list[int]) -> Iterator[tuple[int, int]]:
     """Return the spans of annotations in bytes; a return annotation includes its arrow."""
-    left: list[ast.stmt] = list(tree.body)
-    while left:
-        at = left.pop()
-        left += [*getattr(at, "body", ()), *getattr(at, "orelse", ())]
+    pending: list[ast.stmt] = list(tree.body)
+    while pending:
+        at = pending.pop()
+        pending += [*getattr(at, "body", ()), *getattr(at, "orelse", ())]
         if not isinstance(at, ast.FunctionDef):
             continue
         several = (*at.args.posonlyargs, *at.args.args, *at.args.kwonlyargs, at.args.vararg, at.args.kwarg)
@@ -155,7 +155,7 @@ def _end(at: ast.expr, starts: list[int]) -> int:
 def first_command(become: bool) -> str:
     """Return the command line for a payload's ssh exec; works in any login shell, also on a node without Python.
 
-    `become`: by sudo without a password; else the login has to be root. Where it cannot start the program it reads
+    `become`: by sudo without a password; else the login has to be root. If it cannot start the program, it reads
     the payload to its end and answers with one JSON line, see `hpcforge.node.contact`.
     """
     sudo = "sudo -n" if become else ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import CheckRequest
 
 Result = TypeVar("Result")
-_ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
+_ONCE_S = 30.0  # limit of one try without waiting: all checks of a node run at once
 _LATE = "no answer within"
 _KEYWORD = re.compile(r"(?:\(\?i\))?\^(\w+) ")
 _SSHD = ("/usr/sbin/sshd", "-T")
@@ -23,12 +23,12 @@ _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
 def attempt(check: CheckRequest, timeout_s: float) -> str | None:
-    """Run a check once: None when it passes, else why not."""
+    """Run a check once; return None if it passes, else the reason."""
     return _attempts([check], timeout_s)[0]
 
 
 def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | None]:
-    """Run the one command of several checks once: for each None when it passes, else why not."""
+    """Run the common command of several checks once; return for each None if it passes, else the reason."""
     try:
         outcome = commands.run(several[0]["command"], timeout_s, merge=True)
     except NodeError as error:
@@ -37,26 +37,26 @@ def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | N
 
 
 def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: float) -> str | None:
-    said = readable(outcome.stdout, 500)
+    text = readable(outcome.stdout, 500)
     if outcome.timed_out:
-        return f"{_LATE} {timeout_s:g} s" + (f"; so far: {said}" if said else "")
+        return f"{_LATE} {timeout_s:g} s" + (f"; so far: {text}" if text else "")
     if outcome.rc != 0:
-        return f"exit status {outcome.rc}" + (f": {said}" if said else "")
+        return f"exit status {outcome.rc}" + (f": {text}" if text else "")
     if check["stdout"] is None:
         return None
     if outcome.cut:
         return f"more than {commands.OUTPUT_LIMIT >> 20} MiB of output"
     try:
-        found = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
+        match = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
     except re.error as error:
         return f"/{check['stdout']}/ is not a regular expression: {error}"
-    if not found:
-        return f"output does not match /{check['stdout']}/: {_setting(check, outcome.stdout) or said or 'it is empty'}"
+    if not match:
+        return f"output does not match /{check['stdout']}/: {_setting(check, outcome.stdout) or text or 'it is empty'}"
     return None
 
 
 def _setting(check: CheckRequest, output: str) -> str:
-    """Return the lines of an output that have the keyword of the expected line; of sshd with their source."""
+    """Return the lines of an output with the keyword of the expected line; for sshd with their source."""
     keyword = _KEYWORD.match(check["stdout"] or "")
     if keyword is None:
         return ""
@@ -69,22 +69,22 @@ def _setting(check: CheckRequest, output: str) -> str:
 
 
 def once(several: Sequence[CheckRequest]) -> list[str | None]:
-    """Run the one command of several checks without waiting for them to pass: for each None when it does, else why not.
+    """Run the common command of several checks, without waiting; return for each None if it passes, else the reason.
 
-    Those that may need their time get a second try: one lost packet is no reason to restart a service. One that has
-    had all of its time does not.
+    Checks with a waiting time get a second try: one lost packet is no reason to restart a service. A check that took
+    its whole time gets none.
     """
     details = _attempts(several, _ONCE_S)
     tries = [place for place, detail in enumerate(details) if detail is not None and not detail.startswith(_LATE)]
-    again = [place for place in tries if several[place]["wait_s"]]
-    if again:
-        for place, detail in zip(again, _attempts([several[place] for place in again], _ONCE_S)):
+    retries = [place for place in tries if several[place]["wait_s"]]
+    if retries:
+        for place, detail in zip(retries, _attempts([several[place] for place in retries], _ONCE_S)):
             details[place] = detail
     return details
 
 
 def output(argv: Sequence[str]) -> str | None:
-    """Return a command's output; None when it cannot be run, fails or takes long. NodeError for too much output."""
+    """Return a command's output; None if it cannot be run, fails or takes too long. NodeError for too much output."""
     try:
         outcome = commands.run(argv, _ONCE_S)
     except NodeError:
@@ -93,7 +93,7 @@ def output(argv: Sequence[str]) -> str | None:
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
-    """Results of tasks that mostly wait, each in a thread; an exception's text stands for its result."""
+    """Run tasks that mostly wait, each in a thread; return their results, or the text of an exception."""
     results: list[Result | str] = [""] * len(tasks)
 
     def work(index: int) -> None:
@@ -111,9 +111,9 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
 
 
 def until_passed(check: CheckRequest, stopped: Callable[[], str | None] = lambda: None) -> None:
-    """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over.
+    """Repeat a check until it passes; NodeError with its last message when its `wait_s` is over.
 
-    `stopped()` turning true (it says by what) ends the waiting, too.
+    The waiting also ends when `stopped()` returns the reason of a stop.
     """
     deadline = time.monotonic() + check["wait_s"]
     pause = _PAUSE_S[0]
@@ -121,11 +121,11 @@ def until_passed(check: CheckRequest, stopped: Callable[[], str | None] = lambda
         detail = attempt(check, max(_ONCE_S, deadline - time.monotonic()))
         if detail is None:
             return
-        left = deadline - time.monotonic()
+        remaining_s = deadline - time.monotonic()
         if stopped():
             raise NodeError(f"`{' '.join(check['command'])}`: {detail}; stopped by {stopped()} while waiting for it")
-        if left <= 0:
+        if remaining_s <= 0:
             waited = f" (waited {check['wait_s']:g} s)" if check["wait_s"] else ""
             raise NodeError(f"`{' '.join(check['command'])}`{waited}: {detail}")
-        time.sleep(min(pause, left))
+        time.sleep(min(pause, remaining_s))
         pause = min(pause * 2, _PAUSE_S[1])

@@ -1,4 +1,4 @@
-"""Running programs: bounded in time and output, and never able to hold this program up through an inherited pipe."""
+"""Execution of programs: with limits of time and output, and never blocked by an inherited pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hpcforge.node.events import NodeError, readable
 
 OUTPUT_LIMIT = 4 * 1024 * 1024  # bytes kept of each stream; the rest is read and dropped
-_SLICE_S = 0.2  # how often a program that closed nothing is asked whether it has ended
+_SLICE_S = 0.2  # interval of polls for the end of a program that keeps its pipes open
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -28,10 +28,10 @@ _running: set[int] = set()  # process groups of programs that have not ended
 
 
 def bound(limit_s: float) -> None:
-    """Give this process so much time: then it ends, and every program that it has running.
+    """Limit the time of this process: then it ends, with every program that it runs.
 
-    Who asked has gone by then, and root's processes must not pile up. One that is busy where no signal handler runs, as
-    within a regular expression, the kernel ends for its CPU time.
+    The operator host has disconnected by then, and root's processes must not accumulate. If the process is busy where
+    no signal handler runs, such as within a regular expression, the kernel ends it by its CPU time.
     """
 
     def end(_number: int, _frame: object) -> None:
@@ -48,7 +48,7 @@ def bound(limit_s: float) -> None:
 
 
 class CommandResult(NamedTuple):
-    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`. `cut`: there was more on `stdout`."""
+    """The result of a program. `rc` is negative for a signal; -9 if `timed_out`. `cut`: `stdout` is incomplete."""
 
     rc: int
     stdout: str
@@ -56,17 +56,19 @@ class CommandResult(NamedTuple):
     timed_out: bool
     cut: bool = False
 
-    def whole(self, of: str) -> str:
-        """Return the whole standard output; NodeError, which names the program (`of`), where it was cut."""
+    def whole(self, program: str) -> str:
+        """Return the complete standard output; NodeError, which names the program, if it was cut."""
         if self.cut:
-            raise NodeError(f"`{of}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known")
+            raise NodeError(
+                f"`{program}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known"
+            )
         return self.stdout
 
 
 def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> CommandResult:
-    """Run a program to its end or for `timeout_s`, then kill it and what it started. `merge`: stderr into stdout.
+    """Run a program to its end or for `timeout_s`, then kill it and its children. `merge`: stderr into stdout.
 
-    Raises NodeError where the program is not there or may not be run.
+    Raises NodeError if the program is missing or not executable.
     """
     streams = (bytearray(), bytearray())
 
@@ -76,26 +78,26 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> CommandRe
         )  # one more shows that it is cut
 
     process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
-    sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
+    sinks = {pipe.fileno(): keep(buffer) for pipe, buffer in zip((process.stdout, process.stderr), streams) if pipe}
     timed_out = pump(process, sinks, timeout_s)
-    stdout, stderr = (kept[:OUTPUT_LIMIT].decode("utf-8", "replace") for kept in streams)
+    stdout, stderr = (buffer[:OUTPUT_LIMIT].decode("utf-8", "replace") for buffer in streams)
     return CommandResult(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
 
 
 def succeed(argv: Sequence[str], timeout_s: float) -> str:
-    """Run a program and return its output; NodeError with its own words when it fails, or where it is cut."""
+    """Run a program and return its output; NodeError with its message if it fails, or if the output is cut."""
     outcome = run(argv, timeout_s)
     if outcome.rc != 0:
-        why = f"not finished after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
+        reason = f"not finished after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
         words = readable(outcome.stderr or outcome.stdout)
-        raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
+        raise NodeError(f"`{' '.join(argv)}`: {reason}" + (f": {words}" if words else ""))
     return outcome.whole(" ".join(argv))
 
 
 def start(
     argv: Sequence[str], stderr: int, environment: Mapping[str, str] | None = None, keep_open: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, with nothing to read and a known environment."""
+    """Start a program in its own process group, without input and in a fixed environment."""
     try:
         process = subprocess.Popen(
             list(argv),
@@ -117,20 +119,20 @@ def start(
 def pump(
     process: subprocess.Popen[bytes], sinks: Mapping[int, Callable[[bytes], None]], timeout_s: float | None
 ) -> bool:
-    """Feed each descriptor's data to its sink until the program has ended; True when it had to be killed.
+    """Pass each descriptor's data to its sink until the program has ended; return True if it was killed.
 
-    A daemon that inherited a descriptor may keep it open for ever, so the end of the program counts, not end of file.
+    A daemon may inherit a descriptor and keep it open for ever, so the end of the program counts, not end of file.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     waiting, killed = set(sinks), False
     while True:
-        left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+        remaining_s = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
         ended = process.poll() is not None
-        if left <= 0 and not ended:
+        if remaining_s <= 0 and not ended:
             _kill(process)
             ended = killed = True
         if waiting:
-            ready = select.select(list(waiting), [], [], 0 if ended else left)[0]
+            ready = select.select(list(waiting), [], [], 0 if ended else remaining_s)[0]
             waiting -= {fd for fd in ready if not _feed(fd, sinks[fd])}
             if ended and not ready:
                 break
@@ -138,7 +140,7 @@ def pump(
             break
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, left))
+                process.wait(max(0.0, remaining_s))
     _running.discard(process.pid)
     _close(process)
     return killed

@@ -1,4 +1,4 @@
-"""First contact in POSIX sh, for nodes that may have neither Python nor the right to become root.
+"""First contact in POSIX sh, for nodes that may lack Python or a login that can become root.
 
 FIRST_CONTACT starts the node program, or answers with one of these lines and exit status 0::
 
@@ -6,20 +6,20 @@ FIRST_CONTACT starts the node program, or answers with one of these lines and ex
      "users": "NAME:NUMBER ...", "groups"}
     {"event": "no_root", "user", "error"}
 
-The script of `bootstrap_script` answers with `progress`, `changed`, `failed`, `no_root` and `done` as the node program.
+The script of `bootstrap_script` answers like the node program: `progress`, `changed`, `failed`, `no_root` and `done`.
 """
 
 from __future__ import annotations
 
 _OS_RELEASE = "[ -r /etc/os-release ] && . /etc/os-release"
-# Text into a JSON string: ASCII, one line, no quotes or backslashes to trip over.
+# Makes text safe for a JSON string: ASCII, one line, no quotes or backslashes.
 _PLAIN = r"""plain() { LC_ALL=C tr '\n\t"\\' "  '/" | LC_ALL=C tr -cd ' -~' | cut -c1-1500 | sed 's/ *$//'; }"""
 _NO_ROOT = (
     """no_root() { printf '{"event": "no_root", "user": "%s", "error": "%s"}\\n' """
     """"$(id -un | plain)" "$(printf %s "$1" | plain)"; }"""
 )
 
-# $1: "sudo -n" or nothing, $2: the loader. One line, so that csh and fish pass it on as well.
+# $1: "sudo -n" or nothing, $2: the loader. One line, so that csh and fish pass it on, too.
 FIRST_CONTACT = "; ".join(
     (
         _PLAIN,
@@ -29,9 +29,9 @@ FIRST_CONTACT = "; ".join(
         'then [ "$(id -u)" = 0 ] && exec python3 -IS -c "$2"',
         'no_root "$(id -un) is not root, and the blueprint says become: none"',
         "else command -v sudo >/dev/null 2>&1 || { cat >/dev/null; no_root 'there is no sudo on this node'; exit 0; }",
-        'python=$(command -v python3); $1 "$python" -IS -c "$2"',  # also where sudo's secure_path lacks it
+        'python=$(command -v python3); $1 "$python" -IS -c "$2"',  # also if sudo's secure_path lacks it
         "rc=$?",
-        # Asked only after a failure, so that it costs nothing: was it sudo that said no?
+        # Checked only after a failure, so that it costs nothing: did sudo refuse?
         '[ $rc = 0 ] || why=$(LC_ALL=C $1 "$python" -IS -c pass 2>&1 >/dev/null) '
         '|| { cat >/dev/null; no_root "$why"; exit 0; }',
         "exit $rc",
@@ -176,8 +176,8 @@ main
 
 
 def bootstrap_script() -> str:
-    """POSIX sh that installs python3 by the distribution's package manager where it is missing; root or sudo needed.
+    """Return a POSIX sh script that installs a missing python3 with the node's package manager, as root or by sudo.
 
-    Works as `sh -c SCRIPT` or on the standard input of `sh`. Proved with apt; dnf and zypper are written, not proved.
+    It works as `sh -c SCRIPT` or on the standard input of `sh`. It is tested with apt; dnf and zypper are not tested.
     """
     return _BOOTSTRAP.lstrip().replace("@PLAIN@", _PLAIN).replace("@NO_ROOT@", _NO_ROOT)

@@ -1,4 +1,4 @@
-"""The verbs converge and record: make it so, one phase at a time, under the node's lock."""
+"""The verbs converge and record: apply the desired state, one phase at a time, under the node's lock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def prepare(request: PrepareRequest, report: EventReporter) -> None:
-    """Put early resources, packages, then the rest: all roles, a kind at a time."""
+    """Put early resources, packages, then the other resources: of all roles, one kind after the other."""
     work = request["work"]
     disk_space.check(work)
     with lock.held(request, "converge, prepare"):
@@ -53,8 +53,8 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
-        receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
-        package_manager.of_node().release()  # what a killed run may have left
+        receipt.save(remembered)  # before the first change: an interrupted run leaves nothing unowned
+        package_manager.of_node().release()  # after a killed run
         _refuse_obstructed(work, remembered, report)
         changed = _put(work, report, early=True)
         settings = package_manager.of_node().settings_folder
@@ -76,8 +76,8 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
     disk_space.check(())
     with lock.held(request, "converge, finish"):
         remembered = receipt.begin(request, report)
-        taken_back = {role["role"]: guard.refused(remembered, role) for role in work}
-        fresh = [role for role in work if not taken_back[role["role"]]]
+        reverts = {role["role"]: guard.refused(remembered, role) for role in work}
+        fresh = [role for role in work if not reverts[role["role"]]]
         remembered = guard.forget_reverted(ownership.intend(remembered, work), fresh)
         receipt.save(remembered)
         package_manager.of_node().release()
@@ -85,17 +85,17 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
             units.reload()
         for role in work:
             if report.goes_on(role):
-                remembered = _finish_role(role, remembered, report, taken_back[role["role"]])
+                remembered = _finish_role(role, remembered, report, reverts[role["role"]])
         _still_running([role for role in work if role["role"] not in {**report.failures, **report.skips}], report)
         _end_guarded(work, remembered, report)
 
 
 def record(request: RecordRequest, report: EventReporter) -> None:
-    """Remember that a role's opaque work was done, or without a digest that it was begun again."""
+    """Record that a role's opaque work is complete, or, without a digest, that it starts again."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
         remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
-        disk_sync.system()  # what is called done is never done again
+        disk_sync.system()  # recorded work is never repeated
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     if request["digest"]:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
@@ -108,7 +108,7 @@ def _is_fit(
     report: EventReporter,
     allowed: Collection[str] = (),
 ) -> bool:
-    """Report all that would stop an apply of these roles, but for kinds that are allowed; whether there is nothing."""
+    """Report the obstacles to applying these roles, except of allowed kinds; return True without any."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     roles = cast("Sequence[DesiredRoleRequest]", work)
@@ -120,11 +120,11 @@ def _is_fit(
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
-    """Fail each role with an obstacle to its resources, before any of them is changed."""
+    """Fail each role with an obstacle to a resource, before the first change."""
     roles = cast("Sequence[DesiredRoleRequest]", work)
     items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
-    found = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
-    _refuse(report, *obstacles.with_commands([obstacle for obstacle in found if obstacle], roles))
+    conflicts = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
+    _refuse(report, *obstacles.with_commands([obstacle for obstacle in conflicts if obstacle], roles))
 
 
 def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
@@ -135,7 +135,7 @@ def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
 
 
 def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> list[tuple[ResourceKind, str]]:
-    """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
+    """Put the early or the other resources of all roles that can continue, by kind; return the changes by name."""
     changed: list[tuple[ResourceKind, str]] = []
     for kind in TABLE:
         items = {
@@ -147,7 +147,7 @@ def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> 
         if kind.name == "files":
             _arm(work, items, report)
         for role in work:
-            changed += ((kind, name) for name in _put_each(role, kind, items[role["role"]], report))
+            changed += ((kind, name) for name in _put_items(role, kind, items[role["role"]], report))
     return changed
 
 
@@ -155,7 +155,9 @@ def _is_early(resource: Resource) -> bool:
     return bool(getattr(resource, "early", False))
 
 
-def _put_each(role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], report: EventReporter) -> Iterator[str]:
+def _put_items(
+    role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], report: EventReporter
+) -> Iterator[str]:
     for item in items:
         if not report.goes_on(role):
             return
@@ -173,32 +175,32 @@ def _put_each(role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], 
 
 
 def _arm(work: Sequence[WorkRequest], files: Mapping[str, Sequence[File]], report: EventReporter) -> None:
-    """Arm the guards of roles whose files (by role) are about to change."""
+    """Arm the guards of roles with files to change (`files`: by role)."""
     for role in work:
         paths = [file.path for file in files[role["role"]]]
-        asked = role.get("guard")
-        if asked and paths and report.goes_on(role):
+        request = role.get("guard")
+        if request and paths and report.goes_on(role):
             try:
-                guard.arm(role["role"], asked, paths)
+                guard.arm(role["role"], request, paths)
             except Exception as error:
-                report.failed(role["role"], "guard", asked["id"], error)
+                report.failed(role["role"], "guard", request["id"], error)
 
 
 def _end_guarded(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """Revert failed guarded roles at once; start the timers of the others."""
     for role in work:
-        asked = role.get("guard")
-        if asked and role["role"] in report.failures:
-            remembered = _take_back(role["role"], asked, remembered, report)
+        request = role.get("guard")
+        if request and role["role"] in report.failures:
+            remembered = _revert(role["role"], request, remembered, report)
     guard.extend([role for role in work if role["role"] not in report.failures])
 
 
-def _take_back(role: str, asked: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
-    if not any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
+def _revert(role: str, request: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
+    if not any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
         return remembered
     error = report.failures[role]
-    remembered = guard.take_back(asked["id"], remembered, report, error)
-    report.failed(role, "guard", asked["id"], f"{error}\nits changes were reverted")
+    remembered = guard.revert_now(request["id"], remembered, report, error)
+    report.failed(role, "guard", request["id"], f"{error}\nits changes were reverted")
     return remembered
 
 
@@ -216,7 +218,7 @@ def _lacking(work: Sequence[WorkRequest], report: EventReporter) -> list[str]:
 def _install(
     work: Sequence[WorkRequest], lacking: Sequence[str], fresh_lists: bool, report: EventReporter
 ) -> frozenset[str]:
-    """Install what roles that may go on lack; what is missing afterwards."""
+    """Install the missing packages of roles that can continue; return the packages that are still missing."""
     roles = [role for role in work if set(role.get("packages", ())) & set(lacking) and report.goes_on(role)]
     names = [name for name in lacking if any(name in role["packages"] for role in roles)]
     if not names:
@@ -224,23 +226,23 @@ def _install(
     manager = package_manager.of_node()
     try:
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
-        there = removes.keys() - set(manager.missing(list(removes)))
+        present = removes.keys() - set(manager.missing(list(removes)))
         result = manager.install(names, fresh_lists, removes, report)
-        disk_sync.system()  # what packages unpack may be synced, and nothing that their scripts write
+        disk_sync.system()  # dpkg may sync unpacked files, but not what maintainer scripts write
         after = frozenset(manager.missing(names))
-        for name in manager.missing(list(there)):
+        for name in manager.missing(list(present)):
             report.changed(removes[name], "package", name, "removed")
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
         return frozenset(names)
-    told = set()
+    reported = set()
     for role in roles:
         for name in role["packages"]:
             if name in after:
                 report.failed(role["role"], "package", name, _why_missing(name, result))
-            elif name in names and name not in told:
-                told.add(name)
+            elif name in names and name not in reported:
+                reported.add(name)
                 report.changed(role["role"], "package", name, "installed")
     return after
 
@@ -252,15 +254,15 @@ def _why_missing(name: str, result: package_manager.TransactionResult) -> str:
     return result.error or f"{succeeded}, but {name!r} is not installed: a virtual package? name a real one"
 
 
-def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, taken_back: str | None) -> Receipt:
-    asked, asked_units, before = role.get("guard"), role.get("units", ()), report.count
+def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, reverted: str | None) -> Receipt:
+    request, asked_units, before = role.get("guard"), role.get("units", ()), report.count
     kind = name = ""
     try:
-        if asked and taken_back:
-            kind, name = "guard", asked["id"]
-            raise NodeError(taken_back)
-        if asked and asked_units:
-            guard.arm(role["role"], asked, names=[unit["name"] for unit in asked_units])
+        if request and reverted:
+            kind, name = "guard", request["id"]
+            raise NodeError(reverted)
+        if request and asked_units:
+            guard.arm(role["role"], request, names=[unit["name"] for unit in asked_units])
         for unit in asked_units:
             kind, name = "unit", unit["name"]
             detail = units.bring_up(name, unit["actions"], unit.get("refresh", ()))
@@ -279,8 +281,8 @@ def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, 
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
-        if asked:
-            remembered = _take_back(role["role"], asked, remembered, report)
+        if request:
+            remembered = _revert(role["role"], request, remembered, report)
     return remembered
 
 
@@ -289,4 +291,4 @@ def _still_running(work: Sequence[WorkRequest], report: EventReporter) -> None:
     owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
     for name, unit in units.query(list(owner)).items():
         if not unit.runs:
-            report.failed(owner[name], "unit", name, "it ran and then stopped: " + units.why(name))
+            report.failed(owner[name], "unit", name, "it ran and then stopped: " + units.failure(name))

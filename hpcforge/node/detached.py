@@ -1,9 +1,9 @@
-"""Work that outlives the connection it was asked for over.
+"""Work that outlives its connection.
 
-The process that sshd started forks; the child leaves the login's session for a transient scope of systemd, so that
-neither a lost link nor a logout ends it, and writes its events to a spool in memory (/run). What is left of the login's
-process only copies the spool to standard output until `done`, and so does whoever attaches later. The request with its
-secrets is in the child's memory and nowhere else. Where systemd cannot be asked, a session of its own is all it gets.
+The process that sshd started forks. The child moves from the login's session into a transient scope of systemd, so that
+neither a lost connection nor a logout ends it, and writes its events to a spool in memory (/run). The login's process
+only copies the spool to standard output until `done`; a later `attach` does the same. The request with its secrets is
+only in the child's memory. If systemd does not answer, the child just gets its own session.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 FOLDER = Path("/run/hpcforge")
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,150}")
 _KEPT, _KEPT_S = 20, 86400.0
-_POLL_S = 0.1  # how often one that attached looks; who began the work is woken instead
+_POLL_S = 0.1  # poll interval of an attached process; the child wakes the process that started the work
 _WATCH_S = 1.0
-_MOVE_S = 5.0  # for systemd to take a process into its scope
+_MOVE_S = 5.0  # limit for systemd to move a process into its scope
 _DONE = b'{"event": "done"'
 
 Emit = Callable[[Json], None]
 
 
 def run(request: Request, work: Callable[[Request, Emit], None], roles: list[str], folder: Path = FOLDER) -> None:
-    """Have `work(request, emit)` done apart and copy its events to standard output.
+    """Run `work(request, emit)` in a detached child, and copy its events to standard output.
 
-    The same request of the same run, sent again, is attached to and never done twice.
+    If the same run sends the same request again, attach to the work; it never runs twice.
     """
     path = spool(request["task"], folder)
     listens = select.poll()
     listens.register(1, 0)
-    if listens.poll(0):  # who asked has gone before anything began: whoever comes next must not meet it
+    if listens.poll(0):  # the operator host disconnected before the start: the next request must not see this work
         return
     fd = _claim(path, {"request": _digest(request), "roles": roles})
     if fd is None:
@@ -66,7 +66,7 @@ def run(request: Request, work: Callable[[Request, Emit], None], roles: list[str
 
 
 def attach(task: str, after: int, folder: Path = FOLDER) -> None:
-    """Copy a task's events but the first `after` to standard output until it is done. NodeError if there is no such."""
+    """Copy a task's events after the first `after` to standard output until its end. NodeError for an unknown task."""
     try:
         file = spool(task, folder).open("rb")
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def attach(task: str, after: int, folder: Path = FOLDER) -> None:
 
 
 def spool(task: str, folder: Path = FOLDER) -> Path:
-    """Where a task's events are."""
+    """Return the path of a task's events."""
     if not _TASK.fullmatch(task):
         raise NodeError(f"{task!r} is not a task id")
     return folder / f"{task}.jsonl"
@@ -116,7 +116,7 @@ def _claim(path: Path, header: Json) -> int | None:
 
 
 def _same(path: Path, header: Json) -> bool:
-    """Whether a spool is that of this request; one of other work that has ended is taken away."""
+    """Return whether a spool belongs to this request; remove the spool of other, ended work."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -133,12 +133,12 @@ def _same(path: Path, header: Json) -> bool:
 
 
 def _tidy(current: Path) -> None:
-    found = []
+    spools = []
     for path in current.parent.glob("*.jsonl"):
         with contextlib.suppress(FileNotFoundError):
-            found.append((path.stat().st_mtime, path))
-    newest = {path for _, path in sorted(found)[-_KEPT:]} | {current}
-    for changed_s, path in found:
+            spools.append((path.stat().st_mtime, path))
+    newest = {path for _, path in sorted(spools)[-_KEPT:]} | {current}
+    for changed_s, path in spools:
         if path not in newest or time.time() - changed_s > _KEPT_S:
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 if path != current and not _at_work(file):
@@ -163,10 +163,10 @@ def _work_apart(request: Request, work: Callable[[Request, Emit], None], fd: int
 
     def emit(event: Json) -> None:
         line = (json.dumps(event) + "\n").encode("ascii")
-        with contextlib.suppress(OSError):  # memory is full: the work is more than its report, and observe sees it
+        with contextlib.suppress(OSError):  # memory is full: the work matters more than its report; observe sees it
             while line:
                 line = line[os.write(fd, line) :]
-        with contextlib.suppress(OSError):  # nobody listens, or has not yet read what woke it before
+        with contextlib.suppress(OSError):  # no process listens, or it has not yet read the last wake-up
             os.write(wake, b"\n")
 
     request["unit"] = _into_scope(request)
@@ -174,7 +174,7 @@ def _work_apart(request: Request, work: Callable[[Request, Emit], None], fd: int
 
 
 def _into_scope(request: Request) -> str | None:
-    """Move this process out of the login's session; the name of its unit, None where systemd cannot be asked."""
+    """Move this process out of the login's session; return its unit, None if systemd does not answer."""
     name = f"hpcforge-run-{request['task']}.scope"
     run = request.get("run")
     text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
@@ -198,7 +198,7 @@ def _into_scope(request: Request) -> str | None:
 
 
 def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
-    """Copy events to standard output until `done`, or until the reader is gone. Writes the end of a dead task."""
+    """Copy events to standard output until `done`, or until the reader has gone. Write the end of a dead task."""
     header = json.loads(file.readline())
     for number, line in enumerate(_lines(file, woken)):
         if number >= after and not _write(line):
@@ -209,26 +209,26 @@ def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
     _write(
         json.dumps({"event": "failed", "role": None, "kind": "node", "name": "task", "error": failed}).encode() + b"\n"
     )
-    done = {"event": "done", "changed": 0, "failed": header["roles"], "skipped": [], "facts": {}}
-    _write(json.dumps(done).encode() + b"\n")
+    end = {"event": "done", "changed": 0, "failed": header["roles"], "skipped": [], "facts": {}}
+    _write(json.dumps(end).encode() + b"\n")
 
 
 def _lines(file: BinaryIO, woken: int | None) -> Iterator[bytes]:
-    """Whole lines as they come, until the process that writes them has ended."""
+    """Yield complete lines as they come, until the writing process has ended."""
     poll = select.poll()
-    poll.register(1, 0)  # says when nobody reads standard output any more
+    poll.register(1, 0)  # reports when no process reads standard output any more
     if woken is not None:
         poll.register(woken, select.POLLIN)
-    held, ended = b"", False
+    line, ended = b"", False
     while True:
-        held += file.readline()
-        if held.endswith(b"\n"):
-            yield held
-            held = b""
+        line += file.readline()
+        if line.endswith(b"\n"):
+            yield line
+            line = b""
             continue
         if ended:
             return
-        ended = not _at_work(file)  # then once more, for what came between reading and asking
+        ended = not _at_work(file)  # then read once more: lines may have come before the check
         if ended:
             continue
         ready = dict(poll.poll((_POLL_S if woken is None else _WATCH_S) * 1000))
@@ -244,5 +244,5 @@ def _write(data: bytes) -> bool:
         while data:
             data = data[os.write(1, data) :]
     except OSError:
-        return False  # nobody listens any more; the work goes on without us
+        return False  # no process listens any more; the work continues
     return True

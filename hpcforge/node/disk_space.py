@@ -15,12 +15,12 @@ from hpcforge.node.kinds import SpaceNeed, handler, mounts, resources
 if TYPE_CHECKING:
     from hpcforge.node.requests import WorkRequest
 
-_OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
-_PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more, packages are installed without a question
+_OWN_BYTES = 128 * 1024  # receipt and lock, each twice while it is replaced
+_PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more, package sizes are not checked
 
 
 class Shortage(NamedTuple):
-    """A file system that cannot take what is to be written below `path`; `commands`, run as root, make it writable."""
+    """A file system that cannot take the writes below `path`; `commands`, run as root, make it writable."""
 
     path: str
     state: str
@@ -29,7 +29,7 @@ class Shortage(NamedTuple):
 
 
 def check(work: Sequence[WorkRequest]) -> None:
-    """Raise NodeError when what these roles change does not fit, or cannot be written at all."""
+    """Raise NodeError if the changes of these roles do not fit on a file system, or it is read-only."""
     needs = own_needs()
     for role in work:
         needs += [need for kind in TABLE for item in resources(role, kind) for need in handler(kind.name).room(item)]
@@ -38,17 +38,17 @@ def check(work: Sequence[WorkRequest]) -> None:
 
 
 def check_packages(names: Sequence[str]) -> None:
-    """Raise NodeError when these packages and what they need do not fit."""
+    """Raise NodeError if these packages and their dependencies do not fit."""
     refuse(package_needs(names))
 
 
 def own_needs() -> list[SpaceNeed]:
-    """Return what hpcforge keeps on each node."""
+    """Return the space for hpcforge's own files on a node."""
     return [SpaceNeed(str(receipt.FOLDER), _OWN_BYTES, 4)]
 
 
 def package_needs(names: Sequence[str]) -> list[SpaceNeed]:
-    """Return what these packages and what they need take; nothing where there is plenty of room, without a question."""
+    """Return the space for packages with their dependencies; nothing, unchecked, if there is plenty of space."""
     manager = package_manager.of_node()
     if not names or all(_plenty(existing(place)) for place in manager.growing):
         return []
@@ -56,22 +56,22 @@ def package_needs(names: Sequence[str]) -> list[SpaceNeed]:
 
 
 def refuse(needs: Sequence[SpaceNeed]) -> None:
-    """Raise NodeError for the first file system that all the needs on it are too much for."""
+    """Raise NodeError for the first file system that is too small for the sum of its needs."""
     for path, state, detail, remedies in shortages(needs):
         run = "".join(f"; run there: {command}" for command in remedies)
         raise NodeError(f"the file system of {path} {state}, and nothing was changed: {detail}{run}")
 
 
 def shortages(needs: Sequence[SpaceNeed]) -> Iterator[Shortage]:
-    """Yield each file system that all the needs on it are too much for."""
+    """Yield each file system that is too small for the sum of its needs."""
     by_disk: dict[tuple[int, bool], list[SpaceNeed]] = {}
     for need in needs:
         place = existing(need.path)
         try:
             device = os.stat(place).st_dev  # noqa: PTH116
-            read_only = bool(os.statvfs(place).f_flag & os.ST_RDONLY)  # of the mount: one of several may be
+            read_only = bool(os.statvfs(place).f_flag & os.ST_RDONLY)  # this mount only: others may be writable
         except OSError:
-            continue  # somebody's file system, where not even root may look: writing there says so
+            continue  # not readable for root, such as a user's FUSE mount: the write will report it
         by_disk.setdefault((device, read_only), []).append(need._replace(path=place))
     for (_, read_only), on_disk in by_disk.items():
         path = max(on_disk, key=lambda need: need.size).path
@@ -83,10 +83,10 @@ def shortages(needs: Sequence[SpaceNeed]) -> Iterator[Shortage]:
 def _read_only(path: str) -> Shortage:
     point = mounts.mount_of(path)
     line = mounts.line_of_fstab(point.path)
-    only_here = "ro" not in point.of_disk.split(",")  # others may write to this file system at another mount
+    only_here = "ro" not in point.of_disk.split(",")  # it may be writable at another mount
     remedies = mounts.with_option(point.path, "ro", "rw", bind=only_here)
-    where = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
-    return Shortage(path, "is read-only", f"{where}; after an error of the disk `dmesg` says why", remedies)
+    source = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
+    return Shortage(path, "is read-only", f"{source}; after an error of the disk `dmesg` says why", remedies)
 
 
 def _short(path: str, needs: Sequence[SpaceNeed]) -> Shortage | None:
@@ -112,7 +112,7 @@ def _plenty(path: str) -> bool:
 
 
 def existing(path: str) -> str:
-    """Return a path, or the nearest above it that is there and not a link."""
+    """Return a path, or its nearest existing parent that is not a link."""
     while not os.path.lexists(path) or os.path.islink(path):  # noqa: PTH114
         path = path.rpartition("/")[0] or "/"
     return path

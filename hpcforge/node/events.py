@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 TEXT_LIMIT = 4000  # characters of an error or detail; whole logs stay on the node
-# Compiled when it is first needed: that takes longer than to import this module, and most requests have no need of it.
+# Compiled on first use: that takes longer than the import of this module, and most requests do not need it.
 _UNPRINTABLE = r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]"
 
 
@@ -24,13 +24,13 @@ class NodeError(Exception):
 
 
 class LaterError(NodeError):
-    """What cannot be made so now, and keeps nothing else from being done: who asks is warned, and it still differs.
+    """A change that has to wait and stops no other: the user gets a warning, and the resource still differs.
 
-    `did`: the part of the same resource that was changed.
+    `did`: the part of the resource that was changed.
     """
 
-    def __init__(self, why: str, did: str | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, did: str | None = None) -> None:
+        super().__init__(reason)
         self.did = did
 
 
@@ -39,7 +39,7 @@ class BusyError(NodeError):
 
 
 def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
-    """Output of a program as text for people: UTF-8, no escapes or control characters, the last `limit` characters."""
+    """Return a program's output as text: UTF-8, no escapes or control characters, the last `limit` characters."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     text = re.sub(_UNPRINTABLE, "", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     return text if len(text) <= limit else "[...] " + text[-limit:]
@@ -50,13 +50,13 @@ def explain(error: BaseException) -> str:
     if isinstance(error, NodeError):
         return readable(str(error))
     if isinstance(error, OSError) and error.strerror:
-        where = " ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-        return readable(f"{error.strerror}: {where}" if where else error.strerror)
+        names = " ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        return readable(f"{error.strerror}: {names}" if names else error.strerror)
     return readable(f"{type(error).__name__}: {error}")
 
 
 def standard_output() -> Callable[[Json], None]:
-    """Return a function that writes events to standard output, to which nothing else in this process can write."""
+    """Return a function that writes events to standard output, and close that to all other code of this process."""
     out = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
@@ -68,13 +68,13 @@ def standard_output() -> Callable[[Json], None]:
             while line:
                 line = line[os.write(out, line) :]
         except OSError:
-            return  # nobody listens any more; work that was begun is still finished, and the next observe sees it
+            return  # no process listens any more; the work still ends, and the next observe sees it
 
     return emit
 
 
 class EventReporter:
-    """Emits events and keeps, for one request, what changed and which roles failed or were skipped."""
+    """Emits the events of one request, counts changes, and records failed and skipped roles."""
 
     def __init__(self, emit: Callable[[Json], None]) -> None:
         self.emit = emit
@@ -84,7 +84,7 @@ class EventReporter:
         self.stopped: str | None = None
 
     def finish_what_runs(self) -> None:
-        """From now on a termination signal lets the resource at work end and stops before the next one."""
+        """Make termination signals stop the work before the next resource, not within one."""
 
         def stop(number: int, _frame: object) -> None:
             self.stopped = signal.Signals(number).name
@@ -93,12 +93,12 @@ class EventReporter:
             signal.signal(number, stop)
 
     def changed(self, role: str, kind: str, name: str, detail: str) -> None:
-        """Something was changed."""
+        """Report a change."""
         self.count += 1
         self.emit({"event": "changed", "role": role, "kind": kind, "name": name, "detail": readable(detail)})
 
     def progress(self, role: str | None, detail: str) -> None:
-        """Something takes long; role None: it is done for several."""
+        """Report progress of long work; role None: for several roles."""
         self.emit({"event": "progress", "role": role, "detail": readable(detail, 400)})
 
     def role_done(self, role: str) -> None:
@@ -117,13 +117,13 @@ class EventReporter:
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
     def skipped(self, role: str, because: str) -> None:
-        """Report a role that is left out because another one failed; one that failed itself is not reported again."""
+        """Report a role that is skipped because another one failed; a failed role is not reported again."""
         if role not in self.failures and role not in self.skips:
             self.skips[role] = because
             self.emit({"event": "skipped", "role": role, "because": because})
 
     def goes_on(self, work: TodoRequest) -> bool:
-        """Whether a role may still be worked on; says so once when it may not because of another."""
+        """Return whether a role can continue; report it as skipped, once, if a role that it needs failed."""
         role = work["role"]
         if role in self.failures or role in self.skips:
             return False
@@ -137,11 +137,11 @@ class EventReporter:
         return True
 
     def is_well(self, work: RoleRequest) -> bool:
-        """Whether a role has neither failed nor been skipped so far."""
+        """Return whether a role has neither failed nor been skipped so far."""
         return work["role"] not in self.failures and work["role"] not in self.skips
 
     def done(self, roles: Iterable[str], whole_failed: bool, facts: Mapping[str, object]) -> None:
-        """Report the end. `whole_failed`: none of `roles` was done."""
+        """Report the end. `whole_failed`: all of `roles` failed."""
         failed = list(roles) if whole_failed else list(self.failures)
         event = {"event": "done", "changed": self.count, "failed": failed, "skipped": list(self.skips), "facts": facts}
         self.emit(event)

@@ -25,8 +25,8 @@ _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 
 
 def collect() -> answer_types.Facts:
-    """Facts of this node but for what its driver says, see `hpcforge.node`."""
-    system = os_release(_line("/etc/os-release", whole=True))
+    """Return the facts of this node, without those of its GPU driver, see `hpcforge.node`."""
+    system = os_release(_line("/etc/os-release", all_lines=True))
     return {
         "hostname": os.uname().nodename,
         "machine_id": _line("/etc/machine-id"),
@@ -37,7 +37,7 @@ def collect() -> answer_types.Facts:
         "arch": os.uname().machine,
         "virtualisation": virtualisation(),
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
+        "memory_kib": memory_kib(_line("/proc/meminfo", all_lines=True)),
         "cpus": os.cpu_count() or 0,
         "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(_PCI), "amd": len(amdgpu.on_bus(_PCI))},
         "time_s": time.time(),
@@ -45,13 +45,13 @@ def collect() -> answer_types.Facts:
 
 
 def os_release(text: str) -> dict[str, str]:
-    """Keys and values of an os-release file."""
+    """Return the keys and values of an os-release file."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
 def memory_kib(meminfo: str) -> int:
-    """MemTotal of /proc/meminfo."""
+    """Return MemTotal of /proc/meminfo."""
     for line in meminfo.splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1])
@@ -59,32 +59,32 @@ def memory_kib(meminfo: str) -> int:
 
 
 def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
-    """Begin to ask the driver for its GPUs, which takes a while; None where the linker knows no library for that.
+    """Start to query the driver for its GPUs, which takes a while; None if the linker has no library for it.
 
-    Before this process has threads, see `nvml.begin`.
+    Call it before this process has threads, see `nvml.begin`.
     """
     try:
-        known = _NVML in cache.read_bytes()  # a tenth of a millisecond, all that nodes without a driver pay
+        has_library = _NVML in cache.read_bytes()  # 0.1 ms, the whole cost on nodes without a driver
     except OSError:
-        known = False
-    if not known:
+        has_library = False
+    if not has_library:
         return None
     from hpcforge.node.gpus import nvml  # noqa: PLC0415 - compiled on the node each time, and not needed on most
 
     return nvml.begin()
 
 
-def driver_says(asked: nvml.Reading | None) -> answer_types.Nvml | None:
+def driver_says(reading: nvml.Reading | None) -> answer_types.Nvml | None:
     """Return the driver's report, once it is complete, or its time is up."""
-    if asked is None:
+    if reading is None:
         return None
-    from hpcforge.node.gpus import nvml  # noqa: PLC0415 - it was asked by it
+    from hpcforge.node.gpus import nvml  # noqa: PLC0415 - the query has imported it
 
-    return nvml.end(asked, sorted(_nvidia_devices(_PCI)))
+    return nvml.end(reading, sorted(_nvidia_devices(_PCI)))
 
 
 def nvidia_gpus(devices: Path) -> int:
-    """NVIDIA display controllers on the PCI bus, whether or not a driver is loaded."""
+    """Return the number of NVIDIA display controllers on the PCI bus, with or without a loaded driver."""
     return len(_nvidia_devices(devices))
 
 
@@ -101,7 +101,7 @@ def fake_gpus(dev: Path) -> int:
 
 
 def virtualisation() -> str:
-    """As systemd names it: `none` on metal, `systemd-nspawn`, `kvm`, ...; empty where nothing can tell."""
+    """Return systemd's name: `none` on metal, `systemd-nspawn`, `kvm`, ...; "" if it is unknown."""
     container = _line("/run/systemd/container")
     if container:
         return container
@@ -111,9 +111,9 @@ def virtualisation() -> str:
         return ""
 
 
-def _line(path: str, whole: bool = False) -> str:
+def _line(path: str, all_lines: bool = False) -> str:
     try:
         text = Path(path).read_text("utf-8", "replace")
     except OSError:
         return ""
-    return text if whole else text.strip()
+    return text if all_lines else text.strip()

@@ -1,8 +1,8 @@
-"""Files and directories: compared without side effects, written whole or not at all.
+"""Files and directories: compared without side effects, and written atomically.
 
-The way to them is `hpcforge.node.paths`. What is there is opened once, without following a link, and read from that
-descriptor; before its rights are changed it is seen to be the same still. So nobody but root can make this program read
-or write somewhere else, or keep it reading for ever.
+`hpcforge.node.paths` opens their directories. A file is opened once, without following a link, and read from that
+descriptor; before its rights change, its device and inode are compared again. So only root can make this program read
+or write another file, or read for ever.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from hpcforge.kinds.files import File
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
-SIZE_LIMIT = 16 * 2**20  # bytes of a file that we manage; what is larger is not ours, and is not read
-READ_LIMIT = 4 * 2**20  # bytes of a file that was asked for: the roster of 10,000 nodes; an answer may have 8 MiB
+SIZE_LIMIT = 16 * 2**20  # bytes of a managed file; larger files are not hpcforge's, and are not read
+READ_LIMIT = 4 * 2**20  # bytes of a requested file: the roster of 10,000 nodes fits; an answer may have 8 MiB
 _CHUNK = 1024 * 1024
 _VERIFY_S = 60
 
 
 class Rights(NamedTuple):
-    """Who may do what with a file."""
+    """Owner and mode of a file."""
 
     uid: int
     gid: int
@@ -41,117 +41,117 @@ class Rights(NamedTuple):
 
 
 class PathEntry(NamedTuple):
-    """What is at a path. `kind`: file, directory, symlink or other."""
+    """The entry at a path. `kind`: file, directory, symlink or other."""
 
     kind: str
     rights: Rights
     links: int
     identity: tuple[int, int]  # device and inode
-    digest: str | None = None  # of a file up to SIZE_LIMIT, or of the whole where that was asked for
-    data: bytes | None = None  # a file's content, up to the limit that was asked for
-    target: str | None = None  # of a symbolic link
+    digest: str | None = None  # SHA-256 of a file up to SIZE_LIMIT, or of any size on request
+    data: bytes | None = None  # a file's content, up to the requested limit
+    target: str | None = None  # target of a symbolic link
 
 
-def compare_file(wanted: File) -> Json | None:
+def compare_file(file: File) -> Json | None:
     """Return the observed state of a file's path, if it differs."""
-    path = wanted.path
+    path = file.path
     try:
         entry = look(path)
     except UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, "text": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
-    same_content = entry.digest is not None and entry.digest == wanted.digest
-    if same_content and same_rights(entry, wanted):
+    same_content = entry.digest is not None and entry.digest == file.digest
+    if same_content and same_rights(entry, file):
         return None
-    text = None if wanted.secret else _text(entry.data)
-    # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
+    text = None if file.secret else _text(entry.data)
+    # A file with a second hard link will be replaced, so its content has to be sent: no digest reports it as present.
     digest = entry.digest if entry.links == 1 else None
     return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **rights(entry)}
 
 
-def compare_directory(wanted: Directory) -> Json | None:
+def compare_directory(directory: Directory) -> Json | None:
     """Return the observed state of a directory's path, if it differs."""
-    path = wanted.path
+    path = directory.path
     try:
         entry = look(path)
     except UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, **_NOBODY}
-    if entry.kind == "directory" and same_rights(entry, wanted):
+    if entry.kind == "directory" and same_rights(entry, directory):
         return None
     return {"path": path, "exists": True, "kind": entry.kind, **rights(entry)}
 
 
 def obstacle(path: str, kind: str) -> str | None:
-    """Why a file or directory (`kind`) cannot be put at a path; None where nothing is in the way."""
+    """Return the obstacle to putting a file or directory (`kind`) at a path, or None."""
     try:
         parent, name = paths.split(path)
         folder = paths.open_directory(parent)
     except FileNotFoundError:
-        return None  # what is missing on the way is made
+        return None  # missing parents will be made
     except NotADirectoryError as error:
         return f"{error.filename!r}, on the way to {path}, is not a directory; move it away"
     except NodeError as error:
         return str(error)
     try:
-        return _in_the_way(path, look_at(folder, name, path, limit=0), kind)
+        return _conflict(path, look_at(folder, name, path, limit=0), kind)
     except UnsafeError as error:
         return str(error)
     finally:
         os.close(folder)
 
 
-def put_file(wanted: File, content: bytes | None) -> str | None:
-    """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
+def put_file(file: File, content: bytes | None) -> str | None:
+    """Create or change a file; return the change, or None. The old content stays until the new one is on disk.
 
-    `content` None: only mode or owner are to be changed. Where `verify` (a command) says no to the new content, the
-    file is not touched and NodeError has the command's words.
+    `content` None: change only mode and owner. If `verify` (a command) rejects the new content, the file is unchanged
+    and NodeError has the command's message.
     """
-    path, data = wanted.path, content
+    path, data = file.path, content
     if data is not None and len(data) > SIZE_LIMIT:
         raise NodeError(f"{path} would get {len(data)} bytes; a file that hpcforge manages has {SIZE_LIMIT} at most")
-    digest = wanted.digest if data is None else hashlib.sha256(data).hexdigest()
-    wanted_rights = rights_of(wanted)
+    digest = file.digest if data is None else hashlib.sha256(data).hexdigest()
+    desired_rights = rights_of(file)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        _refuse(_in_the_way(path, entry, "file"))
-        # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
+        _refuse(_conflict(path, entry, "file"))
+        # A user may have hard-linked another file here: a file with a second link is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
-            return fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, desired_rights)
         if data is None:
             raise NodeError(f"the content of {path} changed while hpcforge changed its mode or owner; run again")
-        replace(folder, name, data, wanted_rights, _verifier(wanted, parent, name))
+        replace(folder, name, data, desired_rights, _verifier(file, parent, name))
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
         os.close(folder)
 
 
 def put_text(path: str, text: str) -> str | None:
-    """Make a file of root's that all may read so; what was changed, or None."""
+    """Write root's file with mode 0644; return the change, or None."""
     rights = {"mode": "0644", "owner": "root", "group": "root"}
-    wanted = {"path": path, **rights, "digest": None, "secret": None, "early": False}
-    return put_file(resource("files", wanted), text.encode())
+    attributes = {"path": path, **rights, "digest": None, "secret": None, "early": False}
+    return put_file(resource("files", attributes), text.encode())
 
 
-def put_directory(wanted: Directory) -> str | None:
-    """Make a directory so; what was changed, or None. Its content is not touched."""
-    path = wanted.path
-    wanted_rights = rights_of(wanted)
+def put_directory(directory: Directory) -> str | None:
+    """Create or change a directory; return the change, or None. Its content is unchanged."""
+    path = directory.path
+    desired_rights = rights_of(directory)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        _refuse(_in_the_way(path, entry, "directory"))
+        _refuse(_conflict(path, entry, "directory"))
         if entry:
-            return fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, desired_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
         entry = look_at(folder, name, path)
         assert entry is not None
-        fix_rights(folder, name, entry, wanted_rights)
+        fix_rights(folder, name, entry, desired_rights)
         os.fsync(folder)
         return "created"
     finally:
@@ -159,15 +159,15 @@ def put_directory(wanted: Directory) -> str | None:
 
 
 def replace(folder: int, name: str, data: bytes, rights: Rights, verify: Callable[[], None] | None = None) -> None:
-    """Put a file with its final owner and mode under a name in an open directory, atomically and on disk.
+    """Write a file with its final owner and mode in an open directory, atomically and synced to disk.
 
-    `verify` is called when it is complete under its temporary name; an exception leaves the old file in place.
+    `verify` is called when the temporary file is complete; an exception leaves the old file in place.
     """
     replace_by(folder, name, lambda fd: write_all(fd, data), rights, verify)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """All of it."""
+    """Write all data to a descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -180,7 +180,7 @@ def replace_by(
     rights: Rights,
     verify: Callable[[], None] | None = None,
 ) -> None:
-    """As `replace`, with content that `write` puts into a descriptor; if that raises, the old file stays, too."""
+    """Do the same as `replace`, with `write` filling the descriptor; if that raises, the old file stays, too."""
     temporary = temporary_name(name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
@@ -204,15 +204,15 @@ def replace_by(
 
 
 def temporary_name(name: str) -> str:
-    """One per file, so that what a killed run left is taken away by the next one; no `*.conf` includes it."""
+    """Return one name per file: the next run removes a killed run's leftover. No pattern `*.conf` matches it."""
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
-    """Return the entry at an absolute path, with content up to `limit` bytes; None where there is nothing.
+def look(path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
+    """Return the entry at an absolute path, with content up to `limit` bytes; None without one.
     UnsafeError.
 
-    `whole`: with its digest however large it is, and without content.
+    `any_size`: with the digest of a file of any size, and without content.
     """
     parent, name = paths.split(path)
     try:
@@ -220,13 +220,13 @@ def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry |
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return look_at(folder, name, path, limit, whole)
+        return look_at(folder, name, path, limit, any_size)
     finally:
         os.close(folder)
 
 
-def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
-    """Return the entry under a name in an open directory; `path` is for people."""
+def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, any_size: bool = False) -> PathEntry | None:
+    """Return the entry under a name in an open directory; `path` is for messages."""
     try:
         info = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(info.st_mode):
@@ -246,7 +246,7 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: b
         if not stat.S_ISREG(info.st_mode):
             raise _changed(path)
         entry = _entry("file", info)
-        if whole:
+        if any_size:
             return entry._replace(digest=_digest(file, info.st_size))
         if info.st_size > SIZE_LIMIT:
             return entry
@@ -257,7 +257,7 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: b
 
 
 def parents(path: str, made: Collection[str]) -> list[str]:
-    """Directories above a path that are missing, or among those that we made, the deepest first."""
+    """Return the parents of a path that are missing or in `made`, the deepest first."""
     above = []
     while path.count("/") > 1:
         path = path.rpartition("/")[0]
@@ -267,10 +267,9 @@ def parents(path: str, made: Collection[str]) -> list[str]:
 
 
 def read_text(path: str) -> str | None:
-    """Text of a file, None where there is none to be read.
+    """Return the text of a file, None if it cannot be read.
 
-    What is not UTF-8 is replaced and what is longer than READ_LIMIT cut off: damage is to be seen, not to look like no
-    file.
+    Invalid UTF-8 is replaced and text after READ_LIMIT cut off: a damaged file must not look like a missing one.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -287,16 +286,16 @@ def read_text(path: str) -> str | None:
         os.close(fd)
 
 
-def _in_the_way(path: str, entry: PathEntry | None, kind: str) -> str | None:
-    """Why what is at a path cannot become a file or directory (`kind`); a link gives way to a file."""
+def _conflict(path: str, entry: PathEntry | None, kind: str) -> str | None:
+    """Return the reason why an entry cannot become a file or directory (`kind`); a link is replaced by a file."""
     if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
         return None
     return f"{path} is a {_KINDS[entry.kind]} where a {kind} is expected; move it away"
 
 
-def _refuse(in_the_way: str | None) -> None:
-    if in_the_way:
-        raise NodeError(in_the_way)
+def _refuse(message: str | None) -> None:
+    if message:
+        raise NodeError(message)
 
 
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}
@@ -313,7 +312,7 @@ def _changed(path: str) -> UnsafeError:
 
 
 def _content(file: io.RawIOBase) -> bytes | None:
-    """All of a file; None where it has more than SIZE_LIMIT, as one that grows while it is read."""
+    """Return the content of a file; None above SIZE_LIMIT, also if it grows while it is read."""
     data = bytearray()
     while len(data) <= SIZE_LIMIT:
         chunk = file.read(_CHUNK)
@@ -324,7 +323,7 @@ def _content(file: io.RawIOBase) -> bytes | None:
 
 
 def _digest(file: io.RawIOBase, size: int) -> str | None:
-    """Of a file of this size; None where it has grown meanwhile."""
+    """Return the digest of a file of this size; None if it has grown meanwhile."""
     digest = hashlib.sha256()
     while size >= 0:
         chunk = file.read(_CHUNK)
@@ -343,36 +342,36 @@ def _text(data: bytes | None) -> str | None:
 
 
 def rights(entry: PathEntry) -> Json:
-    """Mode and names of owner and group."""
+    """Return mode and names of owner and group."""
     uid, gid, mode = entry.rights
     return {"mode": f"{mode:04o}", "owner": user_ids.user_name(uid), "group": user_ids.group_name(gid)}
 
 
-def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None:
-    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in wanted.verify]
+def _verifier(file: File, parent: str, name: str) -> Callable[[], None] | None:
+    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in file.verify]
     if not argv:
         return None
 
     def verify() -> None:
         outcome = commands.run(argv, _VERIFY_S, merge=True)
         if outcome.rc != 0:
-            said = "" if wanted.secret or wanted.fills else readable(outcome.stdout, 500)
-            why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
-            command = " ".join(wanted.verify)
-            raise NodeError(f"{wanted.path} is unchanged: `{command}` rejects the new content: {why}")
+            output = "" if file.secret or file.fills else readable(outcome.stdout, 500)
+            reason = output or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
+            command = " ".join(file.verify)
+            raise NodeError(f"{file.path} is unchanged: `{command}` rejects the new content: {reason}")
 
     return verify
 
 
-def rights_of(wanted: File | Directory) -> Rights:
+def rights_of(item: File | Directory) -> Rights:
     """Return the desired mode and owner. Raises NodeError for an unknown owner."""
-    return Rights(user_ids.user_id(wanted.owner), user_ids.group_id(wanted.group), int(wanted.mode, 8))
+    return Rights(user_ids.user_id(item.owner), user_ids.group_id(item.group), int(item.mode, 8))
 
 
-def same_rights(entry: PathEntry, wanted: File | Directory) -> bool:
-    """Whether they are as wanted."""
+def same_rights(entry: PathEntry, item: File | Directory) -> bool:
+    """Return whether mode and owner are as desired."""
     try:
-        return entry.rights == rights_of(wanted)
+        return entry.rights == rights_of(item)
     except NodeError:
         return False  # the owner does not exist yet
 
@@ -385,7 +384,7 @@ def fix_rights(folder: int, name: str, entry: PathEntry, rights: Rights) -> str 
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         info = os.fstat(fd)
-        # What has come in its place meanwhile, or got a second name, may be another file that must not change hands.
+        # A file that replaced it meanwhile, or has a second name, may be another one that must keep its owner.
         if (info.st_dev, info.st_ino) != entry.identity or (entry.kind == "file" and info.st_nlink != 1):
             raise _changed(name)
         os.fchown(fd, rights.uid, rights.gid)
@@ -398,4 +397,4 @@ def fix_rights(folder: int, name: str, entry: PathEntry, rights: Rights) -> str 
         ("owner", user_ids.user_name(old.uid), user_ids.user_name(rights.uid)),
         ("group", user_ids.group_name(old.gid), user_ids.group_name(rights.gid)),
     )
-    return ", ".join(f"{what} {before} -> {after}" for what, before, after in changes if before != after)
+    return ", ".join(f"{label} {before} -> {after}" for label, before, after in changes if before != after)

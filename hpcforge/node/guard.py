@@ -1,9 +1,9 @@
-"""Changes that could lock hpcforge out take themselves back, unless a new connection confirms them in time.
+"""Guarded changes, which could lock hpcforge out: they are reverted unless a new connection confirms them in time.
 
-Before the first change of a guarded role, what is there is kept and a systemd timer is armed that runs this program,
-from a copy under /var/lib/hpcforge/guards, to put it back. Timer and service are ordinary, enabled units in
-/etc/systemd/system and not transient ones, so that a node which restarts in between still reverts: the timer then
-counts from the start of the node. They delete themselves when they have reverted, and *confirm* deletes them.
+Before the first change of a guarded role hpcforge backs up the present state and arms a systemd timer. The timer runs a
+copy of this program under /var/lib/hpcforge/guards, which restores the state. Timer and service are enabled units in
+/etc/systemd/system, not transient ones, so that a node that restarts in between still reverts: the timer then counts
+from the start of the node. They delete themselves after a revert, and *confirm* deletes them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ FOLDER = receipt.FOLDER / "guards"
 UNITS = Path("/etc/systemd/system")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 _SYSTEMCTL_S = 60
-_CONFIRM_S = 60.0  # for work on the node to end before a guard is confirmed
-_PATIENCE_S = 900.0  # for work on the node to end before a change is taken back in the midst of it
+_CONFIRM_S = 60.0  # wait for work on the node before a guard is confirmed
+_PATIENCE_S = 900.0  # wait for work on the node before a change is reverted in the midst of it
 
 _PROGRAM = """\
 import json
@@ -62,13 +62,13 @@ WantedBy=timers.target
 
 
 def arm(
-    role: str, asked: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
+    role: str, request: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
 ) -> None:
-    """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
+    """Back up a role's files (`paths`) or units (`names`) before they change, and start or restart its timer.
 
-    `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
+    `owned`: the receipt's entries of files that it is about to forget, by path; a revert restores them.
     """
-    guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
+    guard, revert_s = _checked(request["id"]), float(request["revert_s"])
     older = [armed_guard for armed_guard in armed() if armed_guard["guard"] != guard and role in armed_guard["roles"]]
     state = _load(guard) or {"guard": guard, "roles": [], "files": {}, "units": {}}
     state["roles"] = sorted({*state["roles"], role})
@@ -79,11 +79,11 @@ def arm(
             except backups.TooLargeError:
                 raise
             except NodeError:
-                continue  # what is no file is not replaced either: putting it will say so
+                continue  # an entry that is not a file is not replaced: `put` will fail with the reason
     state["owned"] = {**state.get("owned", {}), **({role: owned} if owned else {})}
     fresh = units.query([name for name in names if name not in state["units"]])
     state["units"].update({name: {"enabled": unit.enabled, "active": unit.runs} for name, unit in fresh.items()})
-    for armed_guard in older:  # it was never confirmed, so what was there before it is what we know to be good
+    for armed_guard in older:  # it was never confirmed, so the state before it is the known good one
         state["files"].update(armed_guard["files"])
         state["units"].update(armed_guard["units"])
         state["owned"].update(armed_guard.get("owned", {}))
@@ -102,7 +102,7 @@ def extend(work: Sequence[TodoRequest]) -> None:
 
 
 def armed() -> list[Json]:
-    """All unconfirmed guards."""
+    """Return all unconfirmed guards."""
     return [state for state in map(_load, _ids()) if state]
 
 
@@ -112,7 +112,7 @@ def told() -> list[answer_types.Armed]:
         {
             "guard": armed_guard["guard"],
             "roles": armed_guard["roles"],
-            # after a restart its timer has begun anew
+            # after a restart its timer has started again
             "left_s": round(
                 max(0.0, _left_s(armed_guard)) if armed_guard["boot_id"] == _boot_id() else armed_guard["revert_s"], 1
             ),
@@ -121,23 +121,24 @@ def told() -> list[answer_types.Armed]:
     ]
 
 
-def kept(states: Sequence[Json]) -> Iterator[str]:
-    """Digests of contents that these guards may have to put back."""
+def backup_digests(states: Sequence[Json]) -> Iterator[str]:
+    """Yield the digests of backups that these guards may have to restore."""
     for state in states:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
 
 
-def take_back(guard: str, remembered: Receipt, report: EventReporter, why: str) -> Receipt:
+def revert_now(guard: str, remembered: Receipt, report: EventReporter, reason: str) -> Receipt:
     """Revert a guarded change, and return the receipt with the revert. Reports errors and never raises them."""
     state = _load(_checked(guard))
     if state is None:
         return remembered
     new = [name for name, before in state["units"].items() if not before["active"]]
     old = [name for name, before in state["units"].items() if before["active"]]
-    errors = _units_back(state, new, report)  # first: what stops them may go with the files
-    errors += [*_files_back(state, report), *_units_back(state, old, report)]
+    errors = _restore_units(state, new, report)  # first: stopping them may need the files
+    errors += [*_restore_files(state, report), *_restore_units(state, old, report)]
     entries = [
-        {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
+        {"guard": guard, "role": role, "since_s": time.time(), "why": reason, "errors": errors}
+        for role in state["roles"]
     ]
     others = [reversal for reversal in remembered.reverted if reversal["role"] not in state["roles"]]
     remembered = ownership.restore(ownership.regained(remembered, state.get("owned", {})), state["files"])
@@ -157,7 +158,7 @@ def forget_reverted(remembered: Receipt, work: Sequence[RoleRequest]) -> Receipt
 
 
 def refused(remembered: Receipt, role: TodoRequest) -> str | None:
-    """Return why a role must not be finished: its guarded files were reverted meanwhile."""
+    """Return the reason why a role must not be finished: its guarded files were reverted meanwhile."""
     guard = role.get("guard")
     for reversal in remembered.reverted:
         if reversal["role"] == role["role"] and guard and reversal["guard"] == guard["id"]:
@@ -166,7 +167,7 @@ def refused(remembered: Receipt, role: TodoRequest) -> str | None:
 
 
 def confirm(request: ConfirmRequest, report: EventReporter) -> None:
-    """Carry out confirm: hpcforge could log in after the change, so it stays. Raise NodeError if it was reverted."""
+    """Confirm a change: hpcforge could log in after it, so it stays. Raise NodeError if it was reverted."""
     guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for reversal in receipt.load().reverted:
@@ -179,19 +180,19 @@ def confirm(request: ConfirmRequest, report: EventReporter) -> None:
 
 
 def revert(request: RevertRequest, report: EventReporter) -> None:
-    """Carry out revert, the timer's request: revert the change if it is due."""
+    """Revert a change if it is due, as the timer requests."""
     guard = _checked(request["guard"])
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(NodeError):  # somebody is at work, and has been for long: being locked out is worse
+        with contextlib.suppress(NodeError):  # a run has been active for long: being locked out is worse
             stack.enter_context(lock.held(request, "taking back a change", wait_s=_PATIENCE_S))
         state = _load(guard)
-        if state is None or _left_s(state) > 1:  # confirmed, or begun anew, while we waited
+        if state is None or _left_s(state) > 1:  # confirmed, or restarted, meanwhile
             return
         try:
             remembered = receipt.load_for_change()._replace(trouble=None)
         except NodeError:
-            remembered = receipt.load()  # a newer hpcforge's: it is not written to, and the change is taken back
-        take_back(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
+            remembered = receipt.load()  # a newer hpcforge's: it is not written, and the change is reverted
+        revert_now(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
 
 
 def disarm_all() -> None:
@@ -215,10 +216,10 @@ def _ids() -> list[str]:
 
 def _load(guard: str) -> Json | None:
     try:
-        found: Json = json.loads((FOLDER / f"{guard}.json").read_bytes())
+        state: Json = json.loads((FOLDER / f"{guard}.json").read_bytes())
     except (OSError, ValueError):
         return None
-    return found
+    return state
 
 
 def _start(state: Json) -> None:
@@ -237,23 +238,23 @@ def _start(state: Json) -> None:
         _write(UNITS / f"{name}.timer", timer, 0o644)
         commands.succeed(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
         commands.succeed(["systemctl", "enable", "--quiet", f"{name}.timer"], _SYSTEMCTL_S)
-        disk_sync.system()  # or a node that loses its power with the change in force would not take it back
+        disk_sync.system()  # else a node that loses its power after the change would not revert it
     commands.succeed(["systemctl", "restart", f"{name}.timer"], _SYSTEMCTL_S)
 
 
 def _disarm(guard: str) -> None:
-    """Delete a guard; its state first, without which its service does nothing."""
+    """Delete a guard; first its state: without it the service does nothing."""
     name = f"hpcforge-guard-{guard}"
     for path in (FOLDER / f"{guard}.json", FOLDER / f"{guard}.py"):
         path.unlink(missing_ok=True)
-    _sync_folder()  # or what was confirmed would be taken back after a power cut
+    _sync_folder()  # else a power cut would revert the confirmed change
     commands.run(["systemctl", "disable", "--quiet", "--now", f"{name}.timer"], _SYSTEMCTL_S)
     for kind in ("timer", "service"):
         (UNITS / f"{name}.{kind}").unlink(missing_ok=True)
     commands.run(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
 
 
-def _files_back(state: Json, report: EventReporter) -> list[str]:
+def _restore_files(state: Json, report: EventReporter) -> list[str]:
     errors = []
     for path, before in state["files"].items():
         try:
@@ -270,7 +271,7 @@ def _files_back(state: Json, report: EventReporter) -> list[str]:
     return errors
 
 
-def _units_back(state: Json, names: Sequence[str], report: EventReporter) -> list[str]:
+def _restore_units(state: Json, names: Sequence[str], report: EventReporter) -> list[str]:
     errors = []
     for name in names:
         before = state["units"][name]
@@ -291,7 +292,7 @@ def _left_s(state: Json) -> float:
 
 
 def _modules() -> Json:
-    """Return the sources that this program came as."""
+    """Return the received sources of this program."""
     for finder in sys.meta_path:
         sources = getattr(finder, "sources", None)
         if sources:

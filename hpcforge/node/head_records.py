@@ -1,6 +1,6 @@
 """The head's records for all operators: the history of runs, a JSON object a line, and the roster of nodes.
 
-What the lines and the roster mean is `hpcforge.run.records.history`'s; here they are only kept, whole, and given back.
+`hpcforge.run.records.history` defines the lines and the roster; this module only stores and returns them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _READ_LIMIT = 4 * 2**20  # bytes of history in one answer, the newest; an answer
 
 
 def log(request: LogRequest, report: EventReporter, folder: Path = FOLDER) -> Json:
-    """Carry out log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, keep `verdicts`
-    or `verifications`.
-    """
+    """Answer a log request: `write` a line and perhaps the roster, `read` both, store `verdicts` or `verifications`."""
     if request["do"] == "write":
         roster = request.get("roster")
         with open_folder(folder) as fd, locked(fd):
@@ -52,7 +50,7 @@ def log(request: LogRequest, report: EventReporter, folder: Path = FOLDER) -> Js
 
 @contextlib.contextmanager
 def open_folder(folder: Path = FOLDER) -> Iterator[int]:
-    """Open a descriptor of the folder, made 0700 where it is missing."""
+    """Open a descriptor of the folder, made 0700 if it is missing."""
     parent = paths.open_directory(str(folder.parent), create=True)
     try:
         with contextlib.suppress(FileExistsError):
@@ -69,7 +67,7 @@ def open_folder(folder: Path = FOLDER) -> Iterator[int]:
 
 @contextlib.contextmanager
 def locked(folder: int) -> Iterator[None]:
-    """One at a time; the lock is held for milliseconds, and the kernel frees it however its holder ends."""
+    """Hold the lock, for milliseconds; the kernel frees it however its holder ends."""
     fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     try:
         until = time.monotonic() + _LOCK_WAIT_S
@@ -86,13 +84,13 @@ def locked(folder: int) -> Iterator[None]:
 
 
 def append(folder: int, line: Json) -> None:
-    """One more line of history; on disk before this returns, and not there at all if it could not be written whole."""
+    """Append a line of history, and sync it; a line that cannot be written completely is removed."""
     data = (json.dumps(line, sort_keys=True) + "\n").encode("ascii")
     fd = os.open(HISTORY, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     try:
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
-            data = b"\n" + data  # a write was cut off by a crash: what is left of that line must not spoil this one
+            data = b"\n" + data  # a crash interrupted a write: the rest of that line must not damage this one
         try:
             view = memoryview(data)
             while view:
@@ -109,16 +107,16 @@ def append(folder: int, line: Json) -> None:
 
 def _replace_roster(folder: int, roster: RosterRequest, report: EventReporter) -> None:
     """Write the roster, unless a newer run has. Checks only the run number and the checksum."""
-    known = _roster_run(folder)
-    if known > roster["run"]["number"]:
-        report.warning(f"the node list is from run {known}, which is newer: not changed")
+    last_run = _roster_run(folder)
+    if last_run > roster["run"]["number"]:
+        report.warning(f"the node list is from run {last_run}, which is newer: not changed")
         return
     data = (json.dumps(roster, separators=(",", ":")) + "\n").encode("ascii")
     files.replace(folder, ROSTER, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
 
 
 def _roster_run(folder: int) -> int:
-    """Return the number of the run that wrote the roster; 0 where it is missing or unreadable."""
+    """Return the number of the run that wrote the roster; 0 if it is missing or unreadable."""
     try:
         fd = os.open(ROSTER, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -127,8 +125,8 @@ def _roster_run(folder: int) -> int:
         with os.fdopen(fd, "rb") as file:
             document = json.load(file)
         rest = {key: value for key, value in document.items() if key != "checksum"}
-        whole = document["checksum"] == hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-        return int(document["run"]["number"]) if whole else 0
+        intact = document["checksum"] == hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+        return int(document["run"]["number"]) if intact else 0
     except (ValueError, KeyError, TypeError, AttributeError):
         return 0
 
@@ -147,11 +145,11 @@ def _last_lines(path: Path, last: int) -> tuple[list[str], int]:
     except FileNotFoundError:
         return [], 0
     every = [line for line in data.split(b"\n") if line.strip()]
-    taken: list[bytes] = []
+    newest: list[bytes] = []
     size = 0
     for line in reversed(every[-last:]):
         size += len(line)
         if size > _READ_LIMIT:
             break
-        taken.append(line)
-    return [line.decode("utf-8", "replace") for line in reversed(taken)], len(every) - len(taken)
+        newest.append(line)
+    return [line.decode("utf-8", "replace") for line in reversed(newest)], len(every) - len(newest)

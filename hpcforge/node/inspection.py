@@ -17,41 +17,41 @@ if TYPE_CHECKING:
 
 
 class Inspection(NamedTuple):
-    """What a subject may look at, besides the host itself."""
+    """The input of a subject, in addition to the host itself."""
 
-    roles: Sequence[DesiredRoleRequest]  # those with something to change; all where the host is inspected
+    roles: Sequence[DesiredRoleRequest]  # roles with changes; all if the host is inspected
     differences: Mapping[str, Json]  # by role, as in an answer to `observe`
     receipt: Receipt
     all_roles: Sequence[DesiredRoleRequest] = ()
 
     def packages(self) -> dict[str, str]:
-        """Return the role by package that is to be installed."""
+        """Return the packages to be installed, each with its role."""
         return {name: role for role, difference in self.differences.items() for name in difference.get("packages", ())}
 
     def resources(self, role: DesiredRoleRequest) -> Iterator[tuple[ResourceKind, Resource]]:
-        """Yield the resources of a role that are to be changed, with their kind."""
+        """Yield a role's resources to be changed, with their kind."""
         difference = self.differences.get(role["role"], {})
         for kind in TABLE:
             differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
             yield from ((kind, item) for item in resources(role, kind) if getattr(item, kind.key) in differs)
 
     def units(self) -> dict[str, str]:
-        """Return the role by unit; of a host that had no Python, the units that its roles own."""
-        found = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
+        """Return the units, each with its role; on a host that had no Python also the units that its roles own."""
+        owners = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
         for role in self.roles:
             owned = cast("WorkRequest", role).get("owns")
-            found.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
-        return found
+            owners.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
+        return owners
 
     def own_paths(self) -> set[str]:
-        """Return the files and links that hpcforge writes here, or has written."""
+        """Return the files and links that hpcforge writes or has written here."""
         kinds = ("files", "links", "downloads")
         written = {path for entry in self.receipt.roles.values() for kind in kinds for path in entry.get(kind, ())}
         return written | {item["path"] for role in self.roles for kind in kinds for item in of_kind(role, kind)}
 
 
 class Conflict(NamedTuple):
-    """What an apply would fail on: what it is, why, and the commands that remove it, to be run on the host as root."""
+    """An obstacle to an apply, with the reason, and the commands that remove it, to be run on the host as root."""
 
     role: str
     kind: str  # "package", "unit", "port", "file", "account" and such: what `name` names

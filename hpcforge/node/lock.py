@@ -1,4 +1,4 @@
-"""The node's lock: one task at a time; the second one gets the holder, its start and its run."""
+"""The node's lock: one task at a time; a second one gets the holder, its start and its run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import AnyRequest
 
 NAME = "lock"
-_TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
+_TRIES, _PAUSE_S = 5, 0.02  # `holder` locks it for microseconds, as a test
 
 
 @contextlib.contextmanager
 def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
+    """Hold the lock; the kernel frees it however this process ends. BusyError with its holder after `wait_s`."""
     deadline = time.monotonic() + wait_s
-    fd = _taken(folder)
+    fd = _locked_file(folder)
     while fd is None:
         if time.monotonic() >= deadline:
             raise BusyError(f"another hpcforge run is at work on this node: {describe(_read(folder / NAME))}")
         time.sleep(0.1)
-        fd = _taken(folder)
+        fd = _locked_file(folder)
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(_self(request, purpose)).encode(), 0)
@@ -41,7 +41,7 @@ def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_
 
 
 def holder(folder: Path = receipt.FOLDER) -> Json | None:
-    """Who is at work on this node: `{"purpose", "who", "number", "task", "unit", "since_s", "pid"}`, or None."""
+    """Return the node's active task: `{"purpose", "who", "number", "task", "unit", "since_s", "pid"}`, or None."""
     try:
         fd = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -55,16 +55,16 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
         os.close(fd)
 
 
-def describe(who: Json) -> str:
-    """Describe a holder for people."""
-    if not who.get("since_s"):
+def describe(task: Json) -> str:
+    """Describe a holder, for a message."""
+    if not task.get("since_s"):
         return "by an unidentified process"
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))
-    run = f", run {who['number']}" if who.get("number") else ""
-    return f"{who['purpose']} since {since}, started by {who['who']}{run}, process {who['pid']}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(task["since_s"]))
+    run = f", run {task['number']}" if task.get("number") else ""
+    return f"{task['purpose']} since {since}, started by {task['who']}{run}, process {task['pid']}"
 
 
-def _taken(folder: Path) -> int | None:
+def _locked_file(folder: Path) -> int | None:
     """Return the locked lock file; None while another process has it."""
     directory = paths.open_private(folder)
     try:
@@ -78,7 +78,7 @@ def _taken(folder: Path) -> int | None:
             if attempt < _TRIES - 1:
                 time.sleep(_PAUSE_S)
             continue
-        if os.fstat(fd).st_nlink:  # else a node that left the cluster took it away meanwhile
+        if os.fstat(fd).st_nlink:  # else it was removed meanwhile: the node left the cluster
             return fd
         break
     os.close(fd)
@@ -100,7 +100,7 @@ def _self(request: AnyRequest, purpose: str) -> Json:
 
 def _read(path: Path) -> Json:
     try:
-        found = json.loads(path.read_bytes()[:10_000])
+        record = json.loads(path.read_bytes()[:10_000])
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}

@@ -1,7 +1,7 @@
-"""The verb logs: lines out of what a log server keeps, a file NODE.log for each node.
+"""The verb logs: lines from the files of a log server, NODE.log for each node.
 
-Lines begin with a time as RFC 3339 has it. Files that logrotate has set aside (NODE.log.1, NODE.log.2.gz) are read
-as far back as they may have such lines. A text is sought as it is: nothing in it is a pattern.
+Lines begin with a time in RFC 3339 form. Rotated files (NODE.log.1, NODE.log.2.gz) are read as long as they may have
+new enough lines. The search is for a literal text, not a pattern.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hpcforge.node.events import EventReporter, Json, NodeError
 if TYPE_CHECKING:
     from hpcforge.node.requests import LogsRequest
 
-_SET_ASIDE = re.compile(r"(?:\.[0-9]{1,4}(?:\.gz)?)?")  # what logrotate adds to a name; nothing for today's file
-_LINE_LIMIT = 4096  # bytes of a line; the rest is left out
+_SET_ASIDE = re.compile(r"(?:\.[0-9]{1,4}(?:\.gz)?)?")  # the suffix that logrotate adds; none for the current file
+_LINE_LIMIT = 4096  # bytes of a line in the answer; the rest is left out
 _READ_LIMIT = 1 << 16  # bytes of a line that are searched
 _ANSWER_LIMIT = 4 << 20  # bytes of all lines: an answer has to fit a line of 8 MiB
 
@@ -35,7 +35,7 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
         folder = paths.open_directory(request["folder"])
     except OSError as error:
         raise NodeError(f"{request['folder']}: {error.strerror}") from None
-    wanted = request["text"].encode("utf-8", "surrogateescape")
+    text = request["text"].encode("utf-8", "surrogateescape")
     count = 0
 
     def counted(entries: Iterator[tuple[float, str, bytes]]) -> Iterator[tuple[float, str, bytes]]:
@@ -49,22 +49,22 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
         entries = (
             (time_s, node, line)
             for node in request["nodes"]
-            for time_s, line in _of_node(folder, names, node, wanted, request["since_s"])
+            for time_s, line in _node_lines(folder, names, node, text, request["since_s"])
         )
-        found = heapq.nlargest(max(request["last"], 1), counted(entries))  # never more than these in memory
+        newest = heapq.nlargest(max(request["last"], 1), counted(entries))  # keeps only these in memory
     finally:
         os.close(folder)
-    shown = _within(found)
+    shown = _fitting(newest)
     lines = [{"time_s": time_s, "node": node, "line": line.decode("utf-8", "replace")} for time_s, node, line in shown]
-    kept = sorted(node for node in request["nodes"] if f"{node}.log" in names)
-    report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": kept})
+    stored = sorted(node for node in request["nodes"] if f"{node}.log" in names)
+    report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": stored})
     return {}
 
 
-def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
-    """Return the newest lines that fit in an answer, the oldest of them first; `found` begins with the newest."""
+def _fitting(newest: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
+    """Return the newest lines that fit in an answer, the oldest of them first; `newest` has the newest first."""
     room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
-    for entry in found:
+    for entry in newest:
         room -= len(entry[2]) + len(entry[1]) + 64
         if room < 0:
             break
@@ -72,31 +72,31 @@ def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, byt
     return shown[::-1]
 
 
-def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+def _node_lines(folder: int, names: list[str], node: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
     for name in names:
         if name.startswith(f"{node}.log") and _SET_ASIDE.fullmatch(name.removeprefix(f"{node}.log")):
-            yield from _of_file(folder, name, wanted, since_s)
+            yield from _file_lines(folder, name, text, since_s)
 
 
-def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
-    """Those of one file. A link, or a file that has gone, has none; of a damaged one what can be read."""
+def _file_lines(folder: int, name: str, text: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+    """Yield the lines of a file; none of a link or a missing file, and the readable part of a damaged one."""
     with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         file: BinaryIO = opened.enter_context(os.fdopen(fd, "rb"))
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode) or info.st_mtime < since_s:
-            return  # nothing in it is as new
+            return  # all its lines are older
         if name.endswith(".gz"):
             file = cast(BinaryIO, opened.enter_context(gzip.open(file)))
-        while line := file.readline(_READ_LIMIT):  # what follows of a longer line begins with no time, and is skipped
-            if wanted in line:
+        while line := file.readline(_READ_LIMIT):  # the rest of a longer line begins with no time, and is skipped
+            if text in line:
                 time_s = _time_s(line)
                 if time_s is not None and time_s >= since_s:
                     yield time_s, line[:_LINE_LIMIT].rstrip(b"\n")
 
 
 def _time_s(line: bytes) -> float | None:
-    """Return the time that a line begins with, seconds since 1970."""
+    """Return the time at the beginning of a line, seconds since 1970."""
     text = line[:40].partition(b" ")[0].decode("ascii", "replace").replace("Z", "+00:00")
     try:
         return datetime.fromisoformat(text).timestamp()

@@ -1,4 +1,4 @@
-"""One request, from its JSON to `done`."""
+"""The processing of one request, from its JSON to `done`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(data: object) -> None:
-    """Answer a request, as it came, on standard output. One that is not of its type is refused before anything else."""
+    """Answer a received request on standard output. An invalid one is refused before anything else."""
     os.umask(0o022)
     user = os.environ.get("SUDO_USER", "")
     os.environ.clear()
@@ -29,8 +29,8 @@ def main(data: object) -> None:
         report.failed(None, "node", "request", error)
         report.done([], True, _facts(report))
         return
-    apart = verbs.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
-    if not apart and request["verb"] != "attach":
+    detach = verbs.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
+    if not detach and request["verb"] != "attach":
         if "limit_s" in request:
             commands.bound(request["limit_s"])
         answer(request, standard_output())
@@ -44,16 +44,16 @@ def main(data: object) -> None:
 def answer(
     request: Request, emit: Callable[[Json], None], work: Callable[[Request, EventReporter], Json | None] | None = None
 ) -> None:
-    """Answer a request; `done` comes whatever happens. `work` stands for what its verb says."""
+    """Answer a request; the last event is always `done`. `work` replaces the function of its verb."""
     report = EventReporter(emit)
-    whole_failed, found = False, None
+    whole_failed, facts = False, None
     try:
-        found = (work or _dispatch)(request, report)
+        facts = (work or _dispatch)(request, report)
     except Exception as error:
         whole_failed = True
         kind = "busy" if isinstance(error, BusyError) else "node"
         report.failed(None, kind, request["verb"], error)
-    report.done(_roles(request), whole_failed, found or _facts(report))
+    report.done(_roles(request), whole_failed, facts or _facts(report))
 
 
 def _dispatch(request: Request, report: EventReporter) -> Json | None:
@@ -63,12 +63,12 @@ def _dispatch(request: Request, report: EventReporter) -> Json | None:
     work = getattr(importlib.import_module(f"hpcforge.node.{verb.module}"), verb.function)
     if verb.lasting:
         report.finish_what_runs()
-    found: Json | None = work(request, report)
-    return found
+    facts: Json | None = work(request, report)
+    return facts
 
 
 def _through_spool(request: Request) -> None:
-    from hpcforge.node import detached  # noqa: PLC0415 - only what a request needs is compiled
+    from hpcforge.node import detached  # noqa: PLC0415 - the node compiles only the modules that a request needs
 
     if request["verb"] == "attach":
         detached.attach(request.get("task", ""), request.get("after", 0))

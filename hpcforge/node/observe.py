@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Facts:
-    """Answer with facts, differences and files that were asked for; the facts."""
+    """Answer with facts, differences and requested files; return the facts."""
     asked_s = time.time()
-    report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
+    report.progress(None, "reading the node's state")  # the operator host gives up a silent node sooner
     driver = facts.ask_driver()
-    wanted = request["wanted"]
-    commands = _Commands(wanted, request.get("asks", {}))
-    commands.start()  # most of them wait for other programs; what follows goes on meanwhile
+    desired = request["wanted"]
+    commands = _Commands(desired, request.get("asks", {}))
+    commands.start()  # most of them wait for other programs; the rest of this function runs meanwhile
     remembered = receipt.load()
-    told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
+    receipt_answer = _receipt(remembered, desired, bool(desired or request.get("surplus")))
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; all restarts and role code will run again")
-    lacking = _packages(wanted, report)
-    foreseen = _foreseen(wanted, lacking)
-    down = _units(wanted, remembered, report)
-    found = facts.collect()
+    lacking = _packages(desired, report)
+    foreseen = _foreseen(desired, lacking)
+    down = _units(desired, remembered, report)
+    node_facts = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
     accounts = user_ids.accounts(request["folders"]) if "folders" in request else None
-    differences, in_the_way = [], []
-    for index, role in enumerate(wanted):
+    differences, obstacle_answers = [], []
+    for index, role in enumerate(desired):
         difference = {
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
-            **_goes_for(role, foreseen),
+            **_removals_for(role, foreseen),
             **{kind.name: _compare(role, kind, remembered, report) for kind in TABLE},
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
@@ -54,32 +54,32 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-            in_the_way += _conflicts(role, difference, remembered, told["surplus"])
-    in_the_way = obstacles.with_commands(in_the_way, wanted)
-    in_the_way += obstacles.search(_host(request, differences, remembered), report)
+            obstacle_answers += _conflicts(role, difference, remembered, receipt_answer["surplus"])
+    obstacle_answers = obstacles.with_commands(obstacle_answers, desired)
+    obstacle_answers += obstacles.search(_host(request, differences, remembered), report)
     answers = commands.answers(report)
-    found["nvml"] = facts.driver_says(driver)
-    found["amdgpu"] = amdgpu.told(Path("/sys"))
+    node_facts["nvml"] = facts.driver_says(driver)
+    node_facts["amdgpu"] = amdgpu.told(Path("/sys"))
     report.emit(
         {
             "event": "observed",
-            "facts": found,
+            "facts": node_facts,
             "differs": differences,
-            "obstacles": in_the_way,
+            "obstacles": obstacle_answers,
             "accounts": accounts,
             "reads": reads,
             "answers": answers,
-            "receipt": told,
+            "receipt": receipt_answer,
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
             "clock": {"asked_s": asked_s, "said_s": time.time()},
         }
     )
-    return found
+    return node_facts
 
 
-def _receipt(remembered: Receipt, wanted: Sequence[DesiredRoleRequest], compare: bool) -> answer_types.ReceiptAnswer:
+def _receipt(remembered: Receipt, desired: Sequence[DesiredRoleRequest], compare: bool) -> answer_types.ReceiptAnswer:
     """Return the receipt, compared with the desired state."""
     run = remembered.run
     return {
@@ -89,8 +89,8 @@ def _receipt(remembered: Receipt, wanted: Sequence[DesiredRoleRequest], compare:
         "cluster": remembered.cluster,
         "hpcforge": remembered.hpcforge,
         "trouble": remembered.trouble,
-        "surplus": ownership.surplus(remembered, wanted) if compare else {},
-        "unowned": ownership.unowned(remembered, wanted),
+        "surplus": ownership.surplus(remembered, desired) if compare else {},
+        "unowned": ownership.unowned(remembered, desired),
     }
 
 
@@ -103,27 +103,27 @@ def _armed() -> list[answer_types.Armed]:
 
 
 class _Commands(threading.Thread):
-    """All checks of all roles and the commands that were asked for, run beside the rest; a command of several once."""
+    """A thread that runs all checks and requested commands; the same command of several checks runs once."""
 
-    def __init__(self, wanted: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
+    def __init__(self, desired: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
         super().__init__()
-        self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
+        self.places = [(index, check) for index, role in enumerate(desired) for check in role.get("checks", ())]
         self.asks = asks
         self.details: list[str | None] = [None] * len(self.places)
         self.outputs: list[str | None] = []
-        self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
+        self.cut: dict[str, NodeError] = {}  # commands with too much output, by name
 
     def run(self) -> None:
-        alike: dict[tuple[str, ...], list[int]] = {}  # places by command
+        by_command: dict[tuple[str, ...], list[int]] = {}  # places by command
         for place, (_, check) in enumerate(self.places):
-            alike.setdefault(tuple(check["command"]), []).append(place)
-        tasks = [partial(checks.once, [self.places[place][1] for place in places]) for places in alike.values()]
+            by_command.setdefault(tuple(check["command"]), []).append(place)
+        tasks = [partial(checks.once, [self.places[place][1] for place in places]) for places in by_command.values()]
         tasks += [partial(self._ask, name, argv) for name, argv in self.asks.items()]
         results = checks.side_by_side(tasks)
-        for places, result in zip(alike.values(), results):
+        for places, result in zip(by_command.values(), results):
             for place, detail in zip(places, [result] * len(places) if isinstance(result, str) else result):
                 self.details[place] = detail
-        self.outputs = [None if isinstance(result, str) else result[0] for result in results[len(alike) :]]
+        self.outputs = [None if isinstance(result, str) else result[0] for result in results[len(by_command) :]]
 
     def _ask(self, name: str, argv: Sequence[str]) -> list[str | None]:
         try:
@@ -133,21 +133,21 @@ class _Commands(threading.Thread):
             return [None]
 
     def answers(self, report: EventReporter) -> Json:
-        """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
+        """Return the output of requested commands that succeeded; report one with too much output as failed."""
         self.join()
         for name, error in self.cut.items():
             report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
     def failed_checks(self, role_index: int) -> list[answer_types.FailedCheck]:
-        """Those of one role that did not pass."""
+        """Return the failed checks of a role."""
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
 def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Receipt) -> Inspection:
-    """Return what is searched for obstacles: the roles with something to change, or all where that is asked for."""
+    """Return the input of the search for obstacles: the roles with changes, or all roles on request."""
     by_role = {difference["role"]: difference for difference in differences}
     all_roles = request.get("inspect", False)
     roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
@@ -157,18 +157,18 @@ def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Rece
 def _conflicts(
     role: DesiredRoleRequest, difference: Json, remembered: Receipt, surplus: Json
 ) -> list[answer_types.ObstacleAnswer]:
-    """Return the resources of a role that converge would refuse, and why; less those that are removed first."""
+    """Return the obstacles to a role's resources, except at paths that are removed first."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
-    going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
-    found = []
+    removals = [path for leftover in surplus.values() for kind in (*paths, "trees") for path in leftover.get(kind, ())]
+    conflicts = []
     for kind in TABLE:
         differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
         for item in resources(role, kind):
             name = getattr(item, kind.key)
-            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in removals):
                 obstacle = obstacles.of_resource(role, kind, item, remembered)
-                found += [obstacle] if obstacle else []
-    return found
+                conflicts += [obstacle] if obstacle else []
+    return conflicts
 
 
 def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, report: EventReporter) -> list[Json]:
@@ -177,10 +177,10 @@ def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, 
         name = getattr(item, kind.key)
         try:
             difference = handler(kind.name).compare(item)
-        except Exception as error:  # one odd path must not hide what differs elsewhere
+        except Exception as error:  # an error at one path must not hide other differences
             report.failed(role["role"], kind.singular, name, error)
             continue
-        if difference and "digest" in difference:  # by it, somebody else's change is told from our own
+        if difference and "digest" in difference:  # it distinguishes hpcforge's changes from others'
             last = ownership.last_written(remembered, role["role"], kind.name, name, difference["digest"])
             difference = {**difference, "written": last}
             if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, name):
@@ -192,46 +192,46 @@ def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, 
     return differences
 
 
-def _packages(wanted: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
-    names = [name for role in wanted for name in role.get("packages", ())]
+def _packages(desired: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
+    names = [name for role in desired for name in role.get("packages", ())]
     manager = package_manager.of_node()
     try:
         return frozenset(manager.missing(names))
     except Exception as error:
-        for role in wanted:
+        for role in desired:
             if role.get("packages"):
                 report.failed(role["role"], "package", manager.database, error)
         return frozenset(names)
 
 
-def _foreseen(wanted: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
+def _foreseen(desired: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
     """Return the packages that an installation would remove: `removes`, and `unforeseen` if they are not known yet."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
     manager = package_manager.of_node()
     try:
-        found = manager.foresee(lacking)._asdict()
-        # What a role says itself that it replaces goes, too, where no source has the role's packages yet.
-        late = [role for role in wanted if set(role.get("packages", ())) & found["unforeseen"]]
+        outcome = manager.foresee(lacking)._asdict()
+        # A role's own `replaces` counts, too, as long as no source has the role's packages.
+        late = [role for role in desired if set(role.get("packages", ())) & outcome["unforeseen"]]
         replaced = {name: role for role in late for name in role.get("replaces", ())}
         for name in replaced.keys() - set(manager.missing(list(replaced))):
-            found["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & found["unforeseen"]))
-        return found
-    except NodeError:  # the package manager does not answer, which is reported as such
+            outcome["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & outcome["unforeseen"]))
+        return outcome
+    except NodeError:  # the package manager does not answer, which is reported elsewhere
         return {"removes": {}, "unforeseen": lacking}
 
 
-def _goes_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
-    """Of a role's packages: what would go for them, and those of which that is not known yet."""
+def _removals_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
+    """Return the removals that a role's packages cause, and the packages whose removals are not known yet."""
     names = set(role.get("packages", ()))
     removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]
     return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}
 
 
 def _units(
-    wanted: Sequence[DesiredRoleRequest], remembered: Receipt, report: EventReporter
+    desired: Sequence[DesiredRoleRequest], remembered: Receipt, report: EventReporter
 ) -> dict[str, answer_types.UnitAnswer]:
-    names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
+    names = list(dict.fromkeys(unit["name"] for role in desired for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
         return {unit["name"]: unit for unit in units.compare(names, due)}

@@ -1,8 +1,8 @@
-"""The way to a file: walked one component at a time with open directory descriptors.
+"""Safe opening of paths: one component at a time, with open directory descriptors.
 
-A symbolic link on the way is followed only when root made it, in a directory that root alone may write to, as all that
-lead there: elsewhere whoever may write can move a link of root's to where it was never meant to be. A directory that
-everybody may write to (without the sticky bit) is refused.
+A symbolic link is followed only if root made it, in a directory that only root can write to, like all its parents:
+elsewhere a user with write access could move a link of root's. A directory that all users can write to (without the
+sticky bit) is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from hpcforge.node import user_ids
 from hpcforge.node.events import NodeError
 
-_NOT_FOR_ROOT = (errno.EACCES, errno.ENOTCONN, errno.ESTALE)  # FUSE of a user, NFS that does not trust root
-_LINKS = 40  # as many as the kernel follows
+_NOT_FOR_ROOT = (errno.EACCES, errno.ENOTCONN, errno.ESTALE)  # a user's FUSE mount, NFS with root squashing
+_LINKS = 40  # the kernel's limit
 
 
 class UnsafeError(NodeError):
@@ -25,7 +25,7 @@ class UnsafeError(NodeError):
 
 
 def split(path: str) -> tuple[str, str]:
-    """Parent and name of a clean absolute path."""
+    """Return parent and name of a clean absolute path."""
     parent, _, name = path.rpartition("/")
     if not path.startswith("/") or "\0" in path or not name or {".", ".."} & set(path.split("/")):
         raise NodeError(f"{path!r} is not a plain absolute path (no '..', no trailing '/')")
@@ -33,26 +33,26 @@ def split(path: str) -> tuple[str, str]:
 
 
 def open_directory(path: str, create: bool = False) -> int:
-    """Return a descriptor of a directory that only root or its owners could have created.
+    """Return a descriptor of a directory that only root or its owner could have created.
 
-    With `create` missing ones are made, 0755, for root or for whom the directory belongs to in which they are made.
+    With `create` missing directories are made with mode 0755; their owner is that of their parent.
     """
     rest = [part for part in path.split("/") if part and part != "."]
     links = 0
     folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        held = True  # nobody but root can move anything on the way to this folder
+        trusted = True  # only root can move a component of this path
         while rest:
             name = rest.pop(0)
             info = _stat_or_make(folder, name, create)
             if stat.S_ISLNK(info.st_mode):
                 links += 1
-                _refuse_link(path, name, info, held and is_roots(folder) and links <= _LINKS)
+                _refuse_link(path, name, info, trusted and is_roots(folder) and links <= _LINKS)
                 target = os.readlink(name, dir_fd=folder)
                 rest = [part for part in target.split("/") if part and part != "."] + rest
                 name = "/" if target.startswith("/") else "."
             folder, old = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder), folder
-            held &= is_roots(old) or _stays(old, folder)
+            trusted &= is_roots(old) or _stays(old, folder)
             os.close(old)
             mode = os.fstat(folder).st_mode
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -70,13 +70,13 @@ def open_directory(path: str, create: bool = False) -> int:
 
 
 def raise_unsafe(path: str, error: OSError) -> None:
-    """Raise UnsafeError where it is not the disk's error that root got, but that of a file system of somebody's."""
+    """Raise UnsafeError for an error of a user's file system, unlike one of the disk."""
     if error.errno in _NOT_FOR_ROOT:
         raise UnsafeError(f"{path}: even root cannot read it ({error.strerror}): what is mounted there?") from None
 
 
 def open_private(folder: Path) -> int:
-    """Open a directory of hpcforge's that only root may enter; it is made where it is missing."""
+    """Open hpcforge's directory that only root may enter; make it if it is missing."""
     parent = open_directory(str(folder.parent), create=True)
     try:
         with contextlib.suppress(FileExistsError):
@@ -89,13 +89,13 @@ def open_private(folder: Path) -> int:
 
 
 def is_roots(folder: int) -> bool:
-    """Whether only root may change an open directory."""
+    """Return whether only root can change an open directory."""
     info = os.fstat(folder)
     return info.st_uid in _trusted() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _stays(folder: int, child: int) -> bool:
-    """Whether a directory is root's in one like /tmp, where everybody may move their own and nothing else."""
+    """Return whether a directory is root's in one like /tmp, where users can move only their own entries."""
     above = os.fstat(folder)
     return above.st_uid in _trusted() and bool(above.st_mode & stat.S_ISVTX) and os.fstat(child).st_uid in _trusted()
 
@@ -132,7 +132,7 @@ def _give_to_owner_of(folder: int, name: str) -> None:
     owner = os.fstat(folder)
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:
-        if not os.listdir(fd):  # noqa: PTH208 - a descriptor; what has something in it is not what we made
+        if not os.listdir(fd):  # noqa: PTH208 - a descriptor; hpcforge's new one is empty
             os.fchown(fd, owner.st_uid, owner.st_gid)
     finally:
         os.close(fd)

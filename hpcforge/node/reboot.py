@@ -1,4 +1,4 @@
-"""The verb reboot: end this boot. What is due after it is in the receipt, which is on disk before."""
+"""The verb reboot: restart the node. The receipt on disk has the work that is due after it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ASK_S = 60.0
 
 
 def reboot(request: RebootRequest, report: EventReporter) -> None:
-    """Restart the node; `boot_id` names the boot that is to end, so that a request that comes twice does it once."""
+    """Restart the node; `boot_id` names the boot to end: a repeated request restarts it once."""
     with lock.held(request, "reboot"):
         receipt.save(receipt.begin(request, report))
         if request["boot_id"] != receipt.boot_id():
             report.progress(None, "it has restarted already")
             return
         run = request.get("run")
-        said = "--message=hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
+        message = "--message=hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
         report.progress(None, "restarting")
-        commands.succeed(["systemctl", "reboot", said], _ASK_S)  # it returns once systemd has begun
+        commands.succeed(["systemctl", "reboot", message], _ASK_S)  # it returns once systemd has started the restart

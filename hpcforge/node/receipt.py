@@ -1,20 +1,20 @@
-"""What a node knows of what is ours on it: what we own and what was there before, restarts and reboots that are due,
-opaque work that was done, and the highest run that was at work here.
+"""The node's record of hpcforge's resources: owned resources with their earlier state, due restarts and reboots,
+completed opaque work, and the highest run number.
 
-One JSON file under a checksum, in a directory that only root can enter. What files, packages and units are like just
-now is never taken from it: those are looked at afresh each time. It answers what looking cannot: whose something is,
-and what was in its place before.
+It is a JSON file with a checksum, in a directory that only root can enter. The present state of files, packages and
+units is never read from it, but observed each time. The receipt has only facts that cannot be observed: the owner of a
+resource, and its state before hpcforge.
 
-`roles` holds, for each role by name in the order in which they came to this node::
+`roles` has each role by name, in the order in which they came to this node::
 
-    {"packages": [those that were missing and that we installed],
-     "units": {name: {"enabled": bool, "active": bool} before us},
-     "trees": {path: as the module of directories has it, of what the role's own code makes},
-     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees,
-     KIND: {name: what the module of that kind (`hpcforge.node.kinds`) has to know to put back what was there before}}
+    {"packages": [missing packages that hpcforge installed],
+     "units": {name: {"enabled": bool, "active": bool} before hpcforge},
+     "trees": {path: record as of a directory, for a tree that the role's own code makes},
+     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, for removing trees,
+     KIND: {name: record of the kind's module (`hpcforge.node.kinds`), which restores the earlier state}}
 
-Where that has `before`, it is null where there was nothing, "unknown" where a resource was as wanted when it was first
-seen, or what was there: of a file `{"link": target}` for a symbolic link, or `{"mode", "owner", "group", "kept":
+`before` in a record is null if nothing existed, "unknown" if a resource was as desired at its first check, or the
+earlier state. For a file that is `{"link": target}` for a symbolic link, or `{"mode", "owner", "group", "kept":
 SHA-256}` with the content in `originals`.
 """
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
-_KINDS_OF_2 = ("accounts", "directories", "files")  # an hpcforge that reads no later schema knows no others
+_KINDS_OF_2 = ("accounts", "directories", "files")  # all kinds of an hpcforge that reads only schema 2
 _OF_EVERY_ROLE = ("packages", "units", "on_remove", "trees", "leaves", "disrupts")
 NAME = "receipt.json"
-_FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
+_FIRST = "state.json"  # its name under schema 1, which had only restarts and opaque work
 
 
 class RunRecord(NamedTuple):
-    """An apply: the next number above the highest that any node it met had seen."""
+    """A run: its number is one higher than the highest on any node that it reached."""
 
     number: int = 0
     id: str = ""
@@ -58,35 +58,35 @@ class RunRecord(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """`trouble` says why the file tells nothing: then restarts and opaque work must be taken as due."""
+    """`trouble`: the reason why the file is unusable; then restarts and opaque work count as due."""
 
     restarts: frozenset[str] = frozenset()
-    opaque: Mapping[str, str] = {}  # role -> digest of the work that was done
+    opaque: Mapping[str, str] = {}  # role -> digest of the completed work
     roles: Mapping[str, Json] = {}
     cluster: str | None = None
     run: RunRecord = RunRecord()
-    hpcforge: str | None = None  # version that wrote last
-    reverted: tuple[Json, ...] = ()  # guarded changes that were taken back, until their role is worked on again
+    hpcforge: str | None = None  # version that wrote it last
+    reverted: tuple[Json, ...] = ()  # reverted guarded changes, until their role runs again
     trouble: str | None = None
-    newer: bool = False  # written by a newer hpcforge: not ours to change
-    reboots: Mapping[str, str] = {}  # role -> id of the boot that has to end before its checks count
+    newer: bool = False  # written by a newer hpcforge: must not be changed
+    reboots: Mapping[str, str] = {}  # role -> id of the boot that must end before its checks count
 
     def restart_due(self, unit: str) -> bool:
-        """Whether a unit still has to be restarted for what was changed under it."""
+        """Return whether a unit still has to be restarted because of a change."""
         return self.trouble is not None or unit in self.restarts
 
     def reboot_due(self, role: str) -> bool:
-        """Whether the node still has to be restarted for what was changed. However it was restarted since: then not.
+        """Return whether the node still has to be restarted because of a change. Any restart since counts.
 
-        A receipt in trouble has no reboot due: work is repeated for it, but no node is restarted on a suspicion.
+        Without a usable receipt no reboot is due: work is repeated then, but a node is not restarted on a suspicion.
         """
         return self.reboots.get(role) == boot_id()
 
     def with_reboots(self, roles: Iterable[str]) -> Receipt:
         """Return the receipt with a reboot due for these roles, too."""
-        now = boot_id()
-        due = {role: boot for role, boot in self.reboots.items() if boot == now}
-        return self._replace(reboots={**due, **dict.fromkeys(roles, now)})
+        this_boot = boot_id()
+        due = {role: boot for role, boot in self.reboots.items() if boot == this_boot}
+        return self._replace(reboots={**due, **dict.fromkeys(roles, this_boot)})
 
 
 def boot_id() -> str:
@@ -95,11 +95,11 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
-_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # fields of a role that an older hpcforge did not write
 
 
 def load(folder: Path = FOLDER) -> Receipt:
-    """Load the receipt; a file that is there and cannot be trusted is an error, never empty."""
+    """Load the receipt; a present but unusable file is an error, never an empty receipt."""
     for name in (NAME, _FIRST):
         path = folder / name
         try:
@@ -114,42 +114,41 @@ def load(folder: Path = FOLDER) -> Receipt:
 
 def load_for_change(folder: Path = FOLDER) -> Receipt:
     """Load the receipt for a request that writes: a damaged file is put aside, a newer one stays (NodeError)."""
-    found = load(folder)
-    if found.newer:
-        raise NodeError(str(found.trouble))
-    if found.trouble:
+    receipt = load(folder)
+    if receipt.newer:
+        raise NodeError(str(receipt.trouble))
+    if receipt.trouble:
         for name in (NAME, _FIRST):
             with contextlib.suppress(FileNotFoundError):
                 (folder / name).replace(folder / (name + ".damaged"))
-    return found
+    return receipt
 
 
 def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> Receipt:
-    """Return the receipt for a request that will change the node, with its run recorded; to be saved before a
-    change.
+    """Return the receipt for a request that changes the node, with its run recorded; save it before a change.
 
-    Raise NodeError where this node belongs to another cluster, or a later run than the request's was here.
+    Raise NodeError if this node belongs to another cluster, or a later run was here.
     """
-    found = load_for_change(folder)
-    if found.trouble:
-        report.warning(f"{found.trouble}; renamed to end in .damaged")
+    receipt = load_for_change(folder)
+    if receipt.trouble:
+        report.warning(f"{receipt.trouble}; renamed to end in .damaged")
     run = request.get("run")
     if not run:
-        return found._replace(trouble=None)
+        return receipt._replace(trouble=None)
     asks = RunRecord(run["number"], run["id"], run["who"], time.time())
-    _refuse(found, asks, run.get("cluster"))
-    if asks[:3] == found.run[:3]:
-        asks = found.run
-    return found._replace(
+    _refuse(receipt, asks, run.get("cluster"))
+    if asks[:3] == receipt.run[:3]:
+        asks = receipt.run
+    return receipt._replace(
         trouble=None,
         run=asks,
-        cluster=run.get("cluster") or found.cluster,
-        hpcforge=run.get("hpcforge") or found.hpcforge,
+        cluster=run.get("cluster") or receipt.cluster,
+        hpcforge=run.get("hpcforge") or receipt.hpcforge,
     )
 
 
 def save(receipt: Receipt, folder: Path = FOLDER) -> None:
-    """Remember; on disk before this returns. Nothing is written where nothing is new."""
+    """Save the receipt, synced to disk. An unchanged one is not written."""
     if receipt == load(folder):
         return
     roles = {role: _without_empty(entry) for role, entry in receipt.roles.items()}
@@ -176,21 +175,21 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         os.close(fd)
 
 
-def _refuse(found: Receipt, asks: RunRecord, cluster: str | None) -> None:
-    if cluster and found.cluster and cluster != found.cluster:
+def _refuse(receipt: Receipt, asks: RunRecord, cluster: str | None) -> None:
+    if cluster and receipt.cluster and cluster != receipt.cluster:
         raise NodeError(
-            f"this node belongs to cluster {found.cluster!r}, not to {cluster!r} ({found.run}); remove it there first, "
-            f"or, if that cluster no longer exists, move {FOLDER / NAME} away"
+            f"this node belongs to cluster {receipt.cluster!r}, not to {cluster!r} ({receipt.run}); remove it there "
+            f"first, or, if that cluster no longer exists, move {FOLDER / NAME} away"
         )
-    if asks.number < found.run.number:
+    if asks.number < receipt.run.number:
         raise BusyError(
-            f"run {asks.number} of {asks.who} is older than the last run on this node ({found.run}): "
+            f"run {asks.number} of {asks.who} is older than the last run on this node ({receipt.run}): "
             "nothing was changed; apply again"
         )
-    if asks.number == found.run.number and asks.number and asks.id != found.run.id:
+    if asks.number == receipt.run.number and asks.number and asks.id != receipt.run.id:
         raise BusyError(
             f"run {asks.number} of {asks.who} has the same number as another run, which reached this node first "
-            f"({found.run}): nothing was changed; apply again"
+            f"({receipt.run}): nothing was changed; apply again"
         )
 
 
@@ -199,18 +198,20 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         document = json.loads(data)
         schema = document["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
-            why = f"{path} was written by a newer hpcforge (schema {schema}, this one has {SCHEMA}): use the newer one"
-            return EMPTY._replace(trouble=why, newer=True)
+            reason = (
+                f"{path} was written by a newer hpcforge (schema {schema}, this one has {SCHEMA}): use the newer one"
+            )
+            return EMPTY._replace(trouble=reason, newer=True)
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
-        found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
+        receipt = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
         strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
         if strange:
-            why = f"{path} was written by another hpcforge, which added {', '.join(sorted(strange))}: use that one"
-            return EMPTY._replace(trouble=why, newer=True)
+            reason = f"{path} was written by another hpcforge, which added {', '.join(sorted(strange))}: use that one"
+            return EMPTY._replace(trouble=reason, newer=True)
         if schema == 1:
-            return found
-        return found._replace(
+            return receipt
+        return receipt._replace(
             roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=RunRecord(**document["run"]),
@@ -229,7 +230,7 @@ def _lacking(entry: Json) -> Json:
 
 
 def _without_empty(entry: Json) -> Json:
-    """As written: what an earlier hpcforge does not know is not spoken of without need."""
+    """Return a role's entry as written: without empty fields that an earlier hpcforge does not know."""
     lacking = _lacking(dict.fromkeys(("packages", "units", "on_remove", *_KINDS_OF_2)))
     return {key: value for key, value in entry.items() if key not in lacking or value != lacking[key]}
 

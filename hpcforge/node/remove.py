@@ -1,6 +1,6 @@
-"""Removal of hpcforge's resources, see `hpcforge.node`: nothing outside of the receipt is touched.
+"""Removal of hpcforge's resources, see `hpcforge.node`: it touches only resources of the receipt.
 
-It can be cut off anywhere: the receipt forgets only at the end, and what is done already is found done.
+It can be interrupted at any point: the receipt forgets resources only at the end, and completed removals are detected.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from hpcforge.node.verbs import of_kind, with_kinds
 if TYPE_CHECKING:
     from hpcforge.node.requests import LessRequest, RemoveRequest
 
-Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
+Act = Callable[[Json, str], Optional[str]]  # a role's part of the receipt, a name in it -> the change
 _LISTS = (*ownership.KEYS, "packages")
-_REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
+_REHEARSALS = "labs"  # this machine's rehearsals: disks, keys, and mounted file systems
 _OURS = (
     {
         "kind": "path",
@@ -50,54 +50,54 @@ _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
 def remove(request: RemoveRequest, report: EventReporter) -> None:
-    """Take away what is asked for, or with `leave` everything."""
+    """Remove the requested resources, or with `leave` all."""
     leave = bool(request.get("leave"))
     with lock.held(request, "converge, remove"):
         _refuse_blind(leave)
         remembered = guard.forget_reverted(receipt.begin(request, report), request["work"])
         receipt.save(remembered)
         package_manager.of_node().release()
-        asked = _everything(remembered, request["work"]) if leave else request["work"]
-        work = _in_order(asked, remembered, report)
+        requested = _everything(remembered, request["work"]) if leave else request["work"]
+        work = _in_order(requested, remembered, report)
         _arm(work, remembered, report)
-        _take_away([role for role in work if not _is_kept(role)], remembered, report)
-        done = [role for role in work if role["role"] not in report.failures]
-        left = ownership.forget(remembered, done)
-        made = _directories([role for role in done if not _is_kept(role)], remembered, left, report)
-        if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
-            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
-            report.emit({"event": "remains", "stays": kept_on_removal.found(stays, [], [])})
+        _remove_resources([role for role in work if not _is_only_forgotten(role)], remembered, report)
+        succeeded = [role for role in work if role["role"] not in report.failures]
+        remaining = ownership.forget(remembered, succeeded)
+        made = _directories([role for role in succeeded if not _is_only_forgotten(role)], remembered, remaining, report)
+        if remembered.roles:  # else an earlier request removed all, and the remaining items are not known any more
+            stays = [*_remains(succeeded, remembered, remaining, made), *(_OURS if leave else ())]
+            report.emit({"event": "remains", "stays": kept_on_removal.existing(stays, [], [])})
         if report.count:
-            disk_sync.system()  # what is forgotten is gone for good
-        receipt.save(left)
-        left = _end_guarded(work, left, report)
-        backups.tidy(left, guard.kept(guard.armed()))
+            disk_sync.system()  # forgotten resources must be gone after a power cut, too
+        receipt.save(remaining)
+        remaining = _end_guarded(work, remaining, report)
+        backups.tidy(remaining, guard.backup_digests(guard.armed()))
         if leave and not report.failures:
-            _go(report)
+            _remove_traces(report)
 
 
-def _is_kept(role: LessRequest) -> bool:
-    """Whether it is only forgotten: a role that leaves all that it has, and goes. What it alone wants no more goes."""
+def _is_only_forgotten(role: LessRequest) -> bool:
+    """Return whether a removed role keeps all its resources, so that it is only forgotten."""
     return role.get("on_remove") == "keep" and not role.get("wanted")
 
 
-def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
-    def each(kind: str, key: str, act: Act) -> set[str]:
-        return _each(work, kind, key, act, remembered, report)
+def _remove_resources(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
+    def act_on(kind: str, key: str, act: Act) -> set[str]:
+        return _act(work, kind, key, act, remembered, report)
 
     def put_back(kind: ResourceKind) -> set[str]:
-        return each(
+        return act_on(
             kind.singular,
             kind.name,
             lambda entry, name: handler(kind.name).restore(name, entry[kind.name][name], report),
         )
 
-    each("unit", "units", _unit_down)
+    act_on("unit", "units", _stop_unit)
     moved: set[str] = set().union(*(put_back(kind) for kind in reversed(TABLE) if not kind.early))
     if any(role["units"] or of_kind(role, "files") for role in work):
         units.reload()
-    each("unit", "units", partial(_unit_back, moved))
-    each("directory", "trees", _tree_gone)
+    act_on("unit", "units", partial(_restore_unit, moved))
+    act_on("directory", "trees", _remove_tree)
     _purge(work, report)
     for kind in reversed(TABLE):
         if kind.early:
@@ -105,39 +105,39 @@ def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventRe
 
 
 def _arm(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
-    """Arm the guards of roles that could lock us out with less, too."""
+    """Arm the guards of roles whose removal could lock hpcforge out."""
     for role in work:
-        asked, files = role.get("guard"), of_kind(role, "files")
-        if asked and files:
+        request, files = role.get("guard"), of_kind(role, "files")
+        if request and files:
             owned = {path: remembered.roles[role["role"]]["files"][path] for path in files}
             try:
-                guard.arm(role["role"], asked, list(filter(_can_be_kept, files)), role["units"], owned)
+                guard.arm(role["role"], request, list(filter(_can_be_kept, files)), role["units"], owned)
             except Exception as error:
-                report.failed(role["role"], "guard", asked["id"], error)
+                report.failed(role["role"], "guard", request["id"], error)
 
 
 def _can_be_kept(path: str) -> bool:
-    """Whether the original can be restored; if a user replaced it, it is removed."""
+    """Return whether a backup of the present entry is possible; a user may have replaced it."""
     try:
         return backups.keep(path) is not None
     except (NodeError, OSError):
         return False
 
 
-def _end_guarded(work: Sequence[LessRequest], left: Receipt, report: EventReporter) -> Receipt:
+def _end_guarded(work: Sequence[LessRequest], remaining: Receipt, report: EventReporter) -> Receipt:
     """Revert removals of failed guarded roles at once; start the timers of the others."""
     for role in work:
-        error, asked = report.failures.get(role["role"]), role.get("guard")
-        if asked and error and any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
-            left = guard.take_back(asked["id"], left, report, error)
+        error, request = report.failures.get(role["role"]), role.get("guard")
+        if request and error and any(armed_guard["guard"] == request["id"] for armed_guard in guard.armed()):
+            remaining = guard.revert_now(request["id"], remaining, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
-    return left
+    return remaining
 
 
-def _each(
+def _act(
     work: Sequence[LessRequest], kind: str, key: str, act: Act, remembered: Receipt, report: EventReporter
 ) -> set[str]:
-    """Act on one kind of resource of every role, the last first; roles of which something changed."""
+    """Act on one kind of resource of every role, the last first; return the roles with changes."""
     changed = set()
     for role in work:
         for name in reversed(of_kind(role, key)):
@@ -163,28 +163,28 @@ def _refuse_blind(leave: bool) -> None:
         )
 
 
-def _everything(remembered: Receipt, asked: Sequence[LessRequest]) -> list[LessRequest]:
-    listed = {role["role"]: set(role.get("packages", ())) for role in asked}
-    found: list[LessRequest] = []
+def _everything(remembered: Receipt, requested: Sequence[LessRequest]) -> list[LessRequest]:
+    listed = {role["role"]: set(role.get("packages", ())) for role in requested}
+    removals: list[LessRequest] = []
     for role, entry in remembered.roles.items():
         purged = [name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())]
         removal: LessRequest = {"role": role, "packages": purged, "on_remove": entry["on_remove"]}
-        found.append(with_kinds(removal, {kind: list(entry[kind]) for kind in ownership.KEYS}))
-    return found
+        removals.append(with_kinds(removal, {kind: list(entry[kind]) for kind in ownership.KEYS}))
+    return removals
 
 
-def _in_order(asked: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
-    """Return the roles, the last to come first, and of each only hpcforge's resources."""
+def _in_order(requested: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
+    """Return the roles, the newest first, each with hpcforge's resources only."""
     order = list(remembered.roles)
-    for role in asked:
+    for role in requested:
         entry = remembered.roles.get(role["role"], {})
         strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
             report.warning(f"{role['role']}: {', '.join(strange)}: not in this node's record: not touched")
-    known = [role for role in asked if role["role"] in remembered.roles]
+    recorded = [role for role in requested if role["role"] in remembered.roles]
     return [
         with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})
-        for role in sorted(known, key=lambda role: order.index(role["role"]), reverse=True)
+        for role in sorted(recorded, key=lambda role: order.index(role["role"]), reverse=True)
     ]
 
 
@@ -192,22 +192,22 @@ def _ours(role: LessRequest, kind: str, remembered: Receipt) -> list[str]:
     return [name for name in of_kind(role, kind) if name in remembered.roles[role["role"]][kind]]
 
 
-def _unit_down(entry: Json, name: str) -> str | None:
-    """Stop and disable what did not run, or was not enabled, before us."""
+def _stop_unit(entry: Json, name: str) -> str | None:
+    """Stop and disable a unit, unless it ran or was enabled before hpcforge."""
     before = entry["units"][name]
     return units.take_down(name, stop=not before["active"], disable=not before["enabled"])
 
 
-def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
+def _restore_unit(moved: Collection[str], entry: Json, name: str) -> str | None:
     """Start the earlier service again, with its earlier configuration."""
-    before, now = entry["units"][name], units.query([name])[name]
-    actions = ["enable"] if before["enabled"] and not now.enabled else []
-    if before["active"] and (entry["role"] in moved or not now.runs):
-        actions.append("restart" if now.runs else "start")
+    before, present = entry["units"][name], units.query([name])[name]
+    actions = ["enable"] if before["enabled"] and not present.enabled else []
+    if before["active"] and (entry["role"] in moved or not present.runs):
+        actions.append("restart" if present.runs else "start")
     return units.bring_up(name, actions) if actions else None
 
 
-def _tree_gone(entry: Json, path: str) -> str | None:
+def _remove_tree(entry: Json, path: str) -> str | None:
     """Remove the tree that a role's own code made; earlier content is not its own."""
     return trees.remove(path) if entry["trees"][path] else None
 
@@ -218,56 +218,57 @@ def _purge(work: Sequence[LessRequest], report: EventReporter) -> None:
     if not names:
         return
     try:
-        gone = package_manager.of_node().purge(names, report)
+        purged = package_manager.of_node().purge(names, report)
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
         return
     for role in roles:
         for name in role["packages"]:
-            if name in gone:
+            if name in purged:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(done: Sequence[LessRequest], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+def _remains(
+    work: Sequence[LessRequest], remembered: Receipt, remaining: Receipt, directories: Sequence[str]
+) -> list[Json]:
     """Return the remains of these roles, and why they stay."""
-    held = {
+    owned = {
         name
-        for entry in left.roles.values()
+        for entry in remaining.roles.values()
         if any(entry[kind] for kind in ownership.KEYS)
         for name in entry["packages"]
     }
     stays: list[Json] = []
-    taken: list[str] = []
-    for role in done:
+    files: list[str] = []
+    for role in work:
         entry = remembered.roles[role["role"]]
-        going = {kind: of_kind(role, kind) for kind in ownership.KEYS}
-        going["packages"] = [name for name in entry["packages"] if name not in held]
+        removals = {kind: of_kind(role, kind) for kind in ownership.KEYS}
+        removals["packages"] = [name for name in entry["packages"] if name not in owned]
         coded = role["role"] in remembered.opaque
-        stays += kept_on_removal.expected(role["role"], entry, going, not role.get("wanted"), coded)
-        if not _is_kept(role):
-            taken += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
-    return kept_on_removal.found(stays, taken, directories)
+        stays += kept_on_removal.expected(role["role"], entry, removals, not role.get("wanted"), coded)
+        if not _is_only_forgotten(role):
+            files += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
+    return kept_on_removal.existing(stays, files, directories)
 
 
-def _directories(work: Sequence[LessRequest], remembered: Receipt, left: Receipt, report: EventReporter) -> list[str]:
-    """Remove empty directories that only these roles have, the deepest first.
-
-    Returns those of them that are there still, or were a moment ago.
-    """
-    kept = {path for entry in left.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
+def _directories(
+    work: Sequence[LessRequest], remembered: Receipt, remaining: Receipt, report: EventReporter
+) -> list[str]:
+    """Remove empty directories that only these roles own, the deepest first. Return all of them, removed or not."""
+    owned = {path for entry in remaining.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        asked = {kind: {name: entry[kind][name] for name in of_kind(role, kind)} for kind in ownership.KEYS}
-        owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
+        parts = {kind: {name: entry[kind][name] for name in of_kind(role, kind)} for kind in ownership.KEYS}
+        owner.update({path: role["role"] for path in ownership.made_for(parts) if path not in owned})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:
-            gone = _remove_empty(path)
+            removed = _remove_empty(path)
         except OSError as error:
             report.progress(owner[path], f"{path} could not be removed: {error.strerror}")
             continue
-        if gone:
+        if removed:
             report.changed(owner[path], "directory", path, "removed")
     return list(owner)
 
@@ -289,16 +290,16 @@ def _remove_empty(path: str) -> bool:
 
 
 def _tidy(folder: int, name: str) -> None:
-    """Delete what killed runs left in a directory."""
+    """Delete leftovers of killed runs in a directory."""
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:
-        for left in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
-            os.unlink(left, dir_fd=fd)
+        for entry in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
+            os.unlink(entry, dir_fd=fd)
     finally:
         os.close(fd)
 
 
-def _go(report: EventReporter) -> None:
+def _remove_traces(report: EventReporter) -> None:
     """Remove hpcforge's last traces: the armed guards, and its own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):
@@ -308,15 +309,15 @@ def _go(report: EventReporter) -> None:
 
 
 def clear(folder: Path) -> bool:
-    """Delete our folder, or, on a machine that has rehearsals, all of it but those; whether it is gone."""
-    kept = 0
-    for path in folder.iterdir():  # the lock in it is held until we end; who waits for it makes it anew
+    """Delete hpcforge's folder except rehearsals in it; return whether the folder is gone."""
+    rehearsals = 0
+    for path in folder.iterdir():  # this process holds its lock until the end; a waiting one makes a new lock
         if path.name == _REHEARSALS:
-            kept += 1
+            rehearsals += 1
         elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    if not kept:
+    if not rehearsals:
         folder.rmdir()
-    return not kept
+    return not rehearsals

@@ -1,7 +1,7 @@
 """Types of requests to the node program. Both sides use them, and the node checks each request before any change.
 
-They do not travel: a node holds a request to what `bundle` makes of them (`hpcforge.node.verbs`). What types cannot say
-is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.answer_types`.
+They do not travel: a node checks a request against the forms that `bundle` makes of them (`hpcforge.node.verbs`). The
+docstring of `hpcforge.node` has what types cannot express. The types of answers are in `hpcforge.node.answer_types`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ OnRemove = Literal["keep", "stop", "purge"]
 
 
 class RunRequest(TypedDict):
-    """The run that asks: a node refuses one that is older than the last it saw, and one of another cluster."""
+    """The requesting run: a node refuses one that is older than its last one, and one of another cluster."""
 
     number: RunNumber
     id: Word
     who: Word  # user@host
     cluster: NotRequired[Optional[Word]]
     hpcforge: NotRequired[Optional[Annotated[str, PrintableLine(64)]]]  # version
-    commit: NotRequired[Optional[Word]]  # of the blueprint's folder
+    commit: NotRequired[Optional[Word]]  # commit of the blueprint's folder
 
 
 class AnyRequest(TypedDict, total=False):
-    """Common fields of all requests. Without a run nothing is checked."""
+    """Common fields of all requests. Without a run the node compares no run numbers."""
 
     run: RunRequest
-    task: Word  # under which its work outlives the connection, and can be come back to; never used twice
-    limit_s: SpanS  # after so long the program ends itself and what it has running
-    unit: Optional[Word]  # where it is at work, as it finds out itself
+    task: Word  # its work outlives the connection, and can be attached to by this name; never used twice
+    limit_s: SpanS  # the program ends itself and its children after this time
+    unit: Optional[Word]  # its systemd unit, which it finds itself
 
 
 class ProcessRequest(TypedDict):
@@ -51,12 +51,12 @@ class CheckRequest(TypedDict):
 
     name: Word
     command: Command
-    stdout: Optional[str]  # a regular expression that matches somewhere in its output
+    stdout: Optional[str]  # a regular expression for a part of its output
     wait_s: SpanS
 
 
 class ListenRequest(TypedDict):
-    """A port that a daemon of the role listens on; `address` is empty for all of the node's."""
+    """A port that a daemon of the role listens on; `address` is empty for all addresses of the node."""
 
     port: Count
     protocol: Literal["tcp", "udp"]
@@ -64,20 +64,20 @@ class ListenRequest(TypedDict):
 
 
 class TreeRequest(TypedDict):
-    """What a role's own code makes."""
+    """A tree that a role's own code makes."""
 
     path: Path
 
 
 class KeptPathRequest(TypedDict):
-    """What stays when a role goes."""
+    """A path that stays when a role is removed."""
 
     path: Path
     why: str
 
 
 class OldStateRequest(TypedDict):
-    """What another cluster than this one may have left."""
+    """State that another cluster may have left."""
 
     path: Path
     cluster: Word  # this one
@@ -88,33 +88,33 @@ class OldStateRequest(TypedDict):
 
 
 class NamedUnitRequest(TypedDict):
-    """A unit that is to be enabled and to run."""
+    """A unit to be enabled and running."""
 
     name: Word
 
 
 class UnitRequest(NamedUnitRequest):
-    """What is done to a unit, in order, before it is seen to run."""
+    """The actions on a unit, in order, before it is checked to run."""
 
     actions: list[Action]
     refresh: NotRequired[list[Command]]  # each within 60 s; a unit that does not run is started instead
 
 
 class OpaqueRequest(TypedDict):
-    """A role's own code, by what it is known."""
+    """A role's own code, identified by its digest."""
 
     digest: Word
 
 
 class GuardRequest(TypedDict):
-    """Under which a change takes itself back, unless it is confirmed in time."""
+    """The guard of a change, which reverts it unless it is confirmed in time."""
 
     id: Word
     revert_s: SpanS
 
 
 class KeptRequest(TypedDict):
-    """What stays on the node of what goes, and why."""
+    """Items of a removed role that stay on the node, with the reason."""
 
     kind: Word
     names: list[Path]
@@ -129,8 +129,8 @@ class RoleRequest(TypedDict):
 
 class _DesiredRoleRequest(RoleRequest):
     packages: NotRequired[list[Word]]
-    replaces: NotRequired[list[Word]]  # packages that go for these, where they are there
-    programs: NotRequired[list[Word]]  # of its packages, which nothing else may stand before
+    replaces: NotRequired[list[Word]]  # packages to be removed for these, if they are installed
+    programs: NotRequired[list[Word]]  # programs of its packages; others must not shadow them
     listens: NotRequired[list[ListenRequest]]
     units: NotRequired[list[NamedUnitRequest]]
     checks: NotRequired[list[CheckRequest]]
@@ -150,9 +150,9 @@ class _OwnedRequest(TypedDict):
 
 
 class TodoRequest(RoleRequest):
-    """What is to be done for a role."""
+    """The work for a role."""
 
-    needs: NotRequired[list[Word]]  # roles on this node: where one fails, this one is not begun
+    needs: NotRequired[list[Word]]  # roles on this node: if one fails, this one does not start
     guard: NotRequired[GuardRequest]
 
 
@@ -160,17 +160,17 @@ class _WorkRequest(TodoRequest):
     packages: NotRequired[list[Word]]
     programs: NotRequired[list[Word]]  # these and the next are searched for obstacles
     listens: NotRequired[list[ListenRequest]]
-    removes: NotRequired[list[Word]]  # packages that may go for these; where others would be removed, nothing is done
+    removes: NotRequired[list[Word]]  # packages that may be removed for these; if others would be, nothing is done
     units: NotRequired[list[UnitRequest]]
     checks: NotRequired[list[CheckRequest]]
     trees: NotRequired[list[TreeRequest]]
     old_state: NotRequired[list[OldStateRequest]]
-    reboot: NotRequired[bool]  # what is done here only shows after a restart of the node
+    reboot: NotRequired[bool]  # its change needs a restart of the node
 
 
 class _LessRequest(TodoRequest, _OwnedRequest):
     stays: NotRequired[list[KeptRequest]]
-    wanted: NotRequired[bool]  # the role itself is still to be on this node
+    wanted: NotRequired[bool]  # the role itself stays on this node
 
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ else:
     _Names = TypedDict("_Names", dict.fromkeys(KINDS, list[Path]), total=False)
 
     def _items(name: str) -> Any:
-        """Return the field of a list of resources of each kind, whose types take time to make."""
+        """Return a TypedDict with a list of resources for each kind; their types are slow to make."""
         return TypedDict(
             name, {kind: Annotated[list, LazyType(partial(_list_of, kind))] for kind in KINDS}, total=False
         )
@@ -196,18 +196,18 @@ else:
         return list[sent(kind)]
 
     class DesiredRoleRequest(_DesiredRoleRequest, _items("_Items")):
-        """A role as it is to be."""
+        """A desired role."""
 
     class OwnedRequest(_OwnedRequest, _Names):
-        """All that a role is to have on the node, changed or not; what is changed is owned anyway."""
+        """All resources that a role owns on the node, changed or not; changed ones are owned anyway."""
 
     class WorkRequest(_WorkRequest, _items("_Items")):
-        """What is to be changed for a role."""
+        """The changes for a role."""
 
         owns: NotRequired[OwnedRequest]
 
     class LessRequest(_LessRequest, _Names):
-        """What is to be taken away of a role; one that goes with `on_remove` *keep* is only forgotten."""
+        """The removal of a role's resources; a removed role with `on_remove` *keep* is only forgotten."""
 
 
 class ObserveRequest(AnyRequest):
@@ -217,20 +217,20 @@ class ObserveRequest(AnyRequest):
     wanted: list[DesiredRoleRequest]
     reads: NotRequired[list[Path]]
     asks: NotRequired[dict[Word, Command]]
-    folders: NotRequired[list[Path]]  # shared ones: tell who owns what is in them
-    surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
-    inspect: NotRequired[bool]  # search for obstacles of all roles, whether they differ or not
+    folders: NotRequired[list[Path]]  # shared ones: report the owners of their entries
+    surplus: NotRequired[bool]  # report the surplus, also without desired roles
+    inspect: NotRequired[bool]  # search for obstacles of all roles, also of those without differences
 
 
 class PrepareRequest(AnyRequest):
-    """All that precedes units, of all roles at once."""
+    """The work before units, of all roles at once."""
 
     verb: Literal["converge"]
     phase: Literal["prepare"]
     work: list[WorkRequest]
-    restarts: NotRequired[list[Word]]  # units that are due for one until they have had it
-    inspect: NotRequired[bool]  # the node had no Python to search for obstacles before: with any, nothing is done
-    take_over: NotRequired[bool]  # what another cluster left is renamed first
+    restarts: NotRequired[list[Word]]  # units with a restart due until it has happened
+    inspect: NotRequired[bool]  # search for obstacles first, and do nothing with any: the node had no Python before
+    take_over: NotRequired[bool]  # first rename the state of another cluster
 
 
 class FinishRequest(AnyRequest):
@@ -242,16 +242,16 @@ class FinishRequest(AnyRequest):
 
 
 class RemoveRequest(AnyRequest):
-    """What is no longer wanted."""
+    """The removal of resources that are no longer desired."""
 
     verb: Literal["converge"]
     phase: Literal["remove"]
     work: list[LessRequest]
-    leave: NotRequired[bool]  # everything that the receipt has, and then the receipt
+    leave: NotRequired[bool]  # all resources of the receipt, and then the receipt
 
 
 class RecordRequest(AnyRequest):
-    """A role's own code has run; with an empty `digest` it is about to run once more."""
+    """A role's own code has run; with an empty `digest` it will run again."""
 
     verb: Literal["record"]
     role: Word
@@ -260,7 +260,7 @@ class RecordRequest(AnyRequest):
 
 
 class ConfirmRequest(AnyRequest):
-    """What is guarded may stay."""
+    """A guarded change may stay."""
 
     verb: Literal["confirm"]
     guard: Word
@@ -274,35 +274,35 @@ class RevertRequest(AnyRequest):
 
 
 class RebootRequest(AnyRequest):
-    """The node restarts, if it is in this boot."""
+    """Restart the node, if it is still in this boot."""
 
     verb: Literal["reboot"]
     boot_id: Word
 
 
 class AttachRequest(AnyRequest):
-    """The events of `task`, but the first `after`, until its `done`."""
+    """The events of `task` after the first `after`, until its `done`."""
 
     verb: Literal["attach"]
     after: NotRequired[Count]
 
 
 class WaitRequest(AnyRequest):
-    """Until nothing is at work on the node."""
+    """Wait until no task is active on the node."""
 
     verb: Literal["wait"]
     timeout_s: NotRequired[SpanS]
 
 
 class StopRequest(AnyRequest):
-    """What is at work (if it is `task`) ends after the resource it is at, and is waited for."""
+    """Stop the active task (if it is `task`) after its present resource, and wait for its end."""
 
     verb: Literal["stop"]
     timeout_s: NotRequired[SpanS]
 
 
 class HoldLeaseRequest(AnyRequest):
-    """Take it, which is a heartbeat of who has it, or give it back."""
+    """Take the lease, which is a heartbeat from its holder, or drop it."""
 
     verb: Literal["lease"]
     do: Literal["take", "drop"]
@@ -310,14 +310,14 @@ class HoldLeaseRequest(AnyRequest):
     who: Word  # user@host
     number: NotRequired[Optional[RunNumber]]
     process: NotRequired[Optional[ProcessRequest]]
-    nodes: NotRequired[list[Word]]  # that the run restarts, installs or removes
-    stale_s: SpanS  # of silence, after which it is anybody's
-    over: NotRequired[Optional[Word]]  # run of a holder that is known to be dead
-    cut_off: NotRequired[bool]  # its run ends before its time
+    nodes: NotRequired[list[Word]]  # nodes that the run restarts, installs or removes
+    stale_s: SpanS  # limit of silence, after which any run may take it
+    over: NotRequired[Optional[Word]]  # run of a holder that is dead
+    cut_off: NotRequired[bool]  # its run was interrupted
 
 
 class ReadLeaseRequest(AnyRequest):
-    """Who holds it."""
+    """Read the holder of the lease."""
 
     verb: Literal["lease"]
     do: Literal["look"]
@@ -329,7 +329,7 @@ class _LastRunRequest(RunRequest):
 
 
 class RosterRequest(TypedDict):
-    """The nodes of a cluster, as the run that wrote this knew them; here it is only kept."""
+    """The nodes of a cluster, as recorded by a run; the node only stores them."""
 
     schema: Count
     cluster: Optional[Word]
@@ -339,7 +339,7 @@ class RosterRequest(TypedDict):
 
 
 class WriteLogRequest(AnyRequest):
-    """A line of history and, unless the one there is of a higher run, the roster. Both are kept as they are."""
+    """A line of history and, unless the present one is of a higher run, the roster. Both are stored unchanged."""
 
     verb: Literal["log"]
     do: Literal["write"]
@@ -375,7 +375,7 @@ class KeepVerificationsRequest(AnyRequest):
 
 
 class LogsRequest(AnyRequest):
-    """Lines that a log server keeps of nodes, not older than `since_s`, with this text in them: the last so many."""
+    """The last lines of nodes' logs on a log server, not older than `since_s`, that contain this text."""
 
     verb: Literal["logs"]
     folder: Path
@@ -404,7 +404,7 @@ Request = Union[
 ]
 
 
-# By verb, and by `phase` or `do` where it has one: the keys of `hpcforge.node.verbs.VERBS`.
+# By verb, and by `phase` or `do` if it has one: the keys of `hpcforge.node.verbs.VERBS`.
 TYPES: Mapping[tuple[str, str], Any] = {
     ("observe", ""): ObserveRequest,
     ("converge", "prepare"): PrepareRequest,
@@ -429,7 +429,7 @@ TYPES: Mapping[tuple[str, str], Any] = {
 
 
 def of_run(request: Request, run: RunRequest, task: Optional[str]) -> Request:
-    """Return the request as one of a run, by which a node refuses older ones; `task`: a name to come back to."""
+    """Return the request with its run, so that nodes refuse older ones; `task`: a name to attach to."""
     return cast(Request, {**request, "run": run, **({"task": task} if task else {})})
 
 
@@ -438,8 +438,10 @@ def within(request: Request, limit_s: float) -> Request:
     return cast(Request, {**request, "limit_s": limit_s})
 
 
-def only(request: Request, wanted: Callable[[str], bool]) -> Request:
-    """Return the request with less work: that for these roles."""
+def only(request: Request, selected: Callable[[str], bool]) -> Request:
+    """Return the request with the work for these roles only."""
     if request["verb"] != "converge":
         return request
-    return cast(Request, {**request, "work": [role_work for role_work in request["work"] if wanted(role_work["role"])]})
+    return cast(
+        Request, {**request, "work": [role_work for role_work in request["work"] if selected(role_work["role"])]}
+    )

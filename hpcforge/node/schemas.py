@@ -1,6 +1,6 @@
-"""The forms of requests and what their resources need not say, as plain data made of the types.
+"""The forms of requests and the defaults of their resources, as plain data made from the types.
 
-What travels under this name is the data alone, see `bundle`: types cost a node more time than all else that it does.
+Only the data travels under this name, see `bundle`: types would cost a node more time than all its other work.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hpcforge.typed_json import form
 
 
 def _defaults(kind: str) -> dict[str, Any]:
-    found = {
+    defaults = {
         field.name: field.default
         for field in dataclasses.fields(sent(kind))
         if field.default is not dataclasses.MISSING
     }
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
 
 
 FORMS: Mapping[str, Form] = {

@@ -1,9 +1,9 @@
 """The line that sets a keyword of sshd, in sshd_config and the files that it includes.
 
-As sshd_config(5) and sshd's servconf.c have it: an included file is read where its Include stands, files of a pattern
-in the order of their names. What follows a Match is for some connections alone, up to the next Match or the end of the
-file, and `sshd -T` without -C does not print it. The first line counts; of MaxStartups the last one, up to OpenSSH
-10.0 at least. So the line is preferred that has the value which sshd prints.
+By sshd_config(5) and sshd's servconf.c, an included file is read at its Include, files of a pattern in the order of
+their names. Lines after a Match apply to some connections only, up to the next Match or the end of the file, and `sshd
+-T` without -C does not print them. The first line of a keyword counts; for MaxStartups the last one, up to OpenSSH 10.0
+at least. So a line with the value that sshd prints is preferred.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _CONFIG = "/etc/ssh/sshd_config"
-_FOLDER = "/etc/ssh"  # of relative patterns
-_DEPTH = 16  # of files that include files, as in servconf.c
+_FOLDER = "/etc/ssh"  # base of relative patterns
+_DEPTH = 16  # the limit of nested includes, as in servconf.c
 _READ_BYTES = 1 << 20
 _LINE = re.compile(r"([A-Za-z0-9]+)(?:[ \t]*=[ \t]*|[ \t]+)(.*)")
 _WORD = re.compile(r'"([^"]*)"|([^\s"]+)')
@@ -30,7 +30,7 @@ _ALIASES = {  # older names, which sshd still accepts
 
 
 class Setting(NamedTuple):
-    """A keyword as `sshd -T` prints it, its value as written, and the line that has both."""
+    """A keyword as `sshd -T` prints it, its value as written, and their line."""
 
     keyword: str
     value: str
@@ -39,7 +39,7 @@ class Setting(NamedTuple):
 
 
 def source(keyword: str, value: str, root: Path = Path("/")) -> str:
-    """Return the place of the line that gives a keyword the value that sshd prints, for a message."""
+    """Return the place of the line that sets a keyword to the value that sshd prints, for a message."""
     lines = [setting for setting in _settings(_CONFIG, root, _DEPTH) if setting.keyword == keyword.lower()]
     if not lines:
         return f"no line of {_CONFIG} and of the files that it includes sets it"
@@ -49,13 +49,13 @@ def source(keyword: str, value: str, root: Path = Path("/")) -> str:
 
 
 def _settings(path: str, root: Path, depth: int) -> Iterator[Setting]:
-    """Yield what counts for every connection, in sshd's order."""
+    """Yield the settings for all connections, in sshd's order."""
     matches = True
     for number, line in enumerate(_text(root / path[1:]).splitlines(), 1):
-        found = _LINE.match(line.strip())
-        if found is None:
+        match = _LINE.match(line.strip())
+        if match is None:
             continue
-        keyword, words = found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])]
+        keyword, words = match[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(match[2])]
         if keyword == "match":
             matches = [word.lower() for word in words] == ["all"]
         elif matches and keyword == "include" and depth:

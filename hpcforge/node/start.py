@@ -1,6 +1,6 @@
-"""The first code on a node: makes the modules that came along importable, then answers the request.
+"""The first code on a node: makes the received modules importable, then answers the request.
 
-Every Python 3 must be able to read this file, if only to say that it is too old.
+Every Python 3 must be able to read this file, at least to report that it is too old.
 """
 
 import importlib.machinery
@@ -15,7 +15,7 @@ OLDEST = (3, 9)
 
 
 class BundleFinder:
-    """Finds modules among those that were sent, and compiles each when it is first imported."""
+    """Finds modules among the received sources, and compiles each at its first import."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources = sources
@@ -24,13 +24,13 @@ class BundleFinder:
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
     ) -> "importlib.machinery.ModuleSpec | None":
-        """Return a spec for a module that was sent, or for a package around one, which may have no text of its own."""
+        """Return a spec for a received module, or for a package around one, which may have no source."""
         if name not in self.sources and name not in self.packages:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=name in self.packages)  # type: ignore[arg-type]
 
     def create_module(self, _spec: object) -> None:
-        """Python's own kind of module will do."""
+        """Use Python's default kind of module."""
 
     def exec_module(self, module: "Any") -> None:
         """Run a module's source in it."""
@@ -42,10 +42,10 @@ def start(document: "Any") -> None:
     if sys.version_info[:2] < OLDEST:
         too_old = "python3 on this node is {}.{}, and {}.{} is needed".format(*(tuple(sys.version_info[:2]) + OLDEST))
         failed = {"event": "failed", "role": None, "kind": "node", "name": "python", "error": too_old}
-        done = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
-        sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(done) + "\n")
+        end = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
+        sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(end) + "\n")
         return
     sys.meta_path.insert(0, BundleFinder(document["modules"]))
-    from hpcforge.node.main import main  # noqa: PLC0415 - it came along and could not be imported before
+    from hpcforge.node.main import main  # noqa: PLC0415 - a received module, not importable before
 
     main(document["request"])

@@ -12,10 +12,10 @@ _REMOVE_S = 600
 
 
 def remove(path: str) -> str | None:
-    """Delete what is at a path, with all that is in it: "removed", or None where there is nothing.
+    """Delete a path with its content; return "removed", or None if it is missing.
 
-    Raises NodeError, and deletes nothing, where somebody but root could have put it there, or a file system is mounted
-    in it: what that holds is somebody's.
+    Raises NodeError, and deletes nothing, if a user could have put it there, or if a file system is mounted in it: its
+    content belongs to others.
     """
     parent, name = paths.split(path)
     try:
@@ -30,9 +30,9 @@ def remove(path: str) -> str | None:
         mounted = _mounted(f"{str(Path(f'/proc/self/fd/{folder}').readlink()).rstrip('/')}/{name}")
         if mounted:
             raise NodeError(f"{path} stays: a file system is mounted there ({', '.join(mounted)}); unmount it first")
-        # By way of the open directory, so that nobody can put another one in its place meanwhile.
-        here = f"/proc/{os.getpid()}/fd/{folder}/{name}"
-        commands.succeed(["rm", "-rf", "--one-file-system", "--preserve-root=all", "--", here], _REMOVE_S)
+        # Through the open directory: no user can replace it meanwhile.
+        target = f"/proc/{os.getpid()}/fd/{folder}/{name}"
+        commands.succeed(["rm", "-rf", "--one-file-system", "--preserve-root=all", "--", target], _REMOVE_S)
         os.fsync(folder)
         return "removed"
     finally:
@@ -48,7 +48,7 @@ def _is_there(folder: int, name: str) -> bool:
 
 
 def _mounted(path: str) -> list[str]:
-    """Where something is mounted at or below a path. A bind mount is on the same device, so that no device tells."""
+    """Return the mount points at or below a path. Devices do not show bind mounts, so the kernel's list is read."""
     points = (line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines())
     spelled = path.replace("\\", "\\134").replace(" ", "\\040")
     return [point for point in points if point == spelled or point.startswith(f"{spelled}/")]

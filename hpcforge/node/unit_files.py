@@ -1,6 +1,7 @@
-"""Units of systemd's that a kind of resource writes of its own accord: their files, and one of them that runs.
+"""systemd units that a kind of resource needs: their files, and one unit that runs.
 
-The receipt has `{"before": null, "made": [directories made for it]}`: the names are ours, nobody's file is replaced.
+The receipt has `{"before": null, "made": [directories made for it]}`: the names are hpcforge's own, no other file is
+replaced.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ FOLDER = "/etc/systemd/system"
 MARK = "# written by hpcforge\n"
 
 
-def is_there(wanted: Mapping[str, str], unit: str) -> bool:
-    """Whether these files (text by name) are as wanted, and the unit is enabled and runs."""
-    if not all(written_files.is_there(f"{FOLDER}/{name}", MARK + text) for name, text in wanted.items()):
+def is_there(texts: Mapping[str, str], unit: str) -> bool:
+    """Return whether these files (text by name) are as desired, and the unit is enabled and runs."""
+    if not all(written_files.is_there(f"{FOLDER}/{name}", MARK + text) for name, text in texts.items()):
         return False
-    found = units.query([unit])[unit]
-    return found.enabled and found.runs
+    status = units.query([unit])[unit]
+    return status.enabled and status.runs
 
 
-def any_there(wanted: Mapping[str, str]) -> bool:
-    """Whether there is any of these files."""
-    return any(written_files.exists(f"{FOLDER}/{name}") for name in wanted)
+def any_there(texts: Mapping[str, str]) -> bool:
+    """Return whether any of these files exists."""
+    return any(written_files.exists(f"{FOLDER}/{name}") for name in texts)
 
 
 def obstacle(names: Mapping[str, str]) -> str | None:
@@ -33,35 +34,35 @@ def obstacle(names: Mapping[str, str]) -> str | None:
         text = files.read_text(path)
         if text is not None and not text.startswith(MARK):
             return f"{path} is another program's unit; remove it, or choose another name"
-        why = written_files.obstacle(path)
-        if why:
-            return why
+        reason = written_files.obstacle(path)
+        if reason:
+            return reason
     return None
 
 
-def put(wanted: Mapping[str, str], unit: str) -> str | None:
-    """Write the files, and have the unit enabled and running with them; what was changed, or None."""
-    written = [name for name, text in wanted.items() if files.put_text(f"{FOLDER}/{name}", MARK + text)]
+def put(texts: Mapping[str, str], unit: str) -> str | None:
+    """Write the files, enable the unit and start it with them; return the change, or None."""
+    written = [name for name, text in texts.items() if files.put_text(f"{FOLDER}/{name}", MARK + text)]
     if written:
         units.reload()
-    found = units.query([unit])[unit]
-    if found.enabled and found.runs and not written:
+    status = units.query([unit])[unit]
+    if status.enabled and status.runs and not written:
         return None
-    return units.bring_up(unit, ["enable", "restart" if found.runs else "start"]) or "content"
+    return units.bring_up(unit, ["enable", "restart" if status.runs else "start"]) or "content"
 
 
 def restore(names: list[str], unit: str) -> str | None:
     """Stop the unit, and remove the files."""
     did = units.take_down(unit, stop=True, disable=True)
     ours = [name for name in names if (files.read_text(f"{FOLDER}/{name}") or "").startswith(MARK)]
-    gone = [name for name in ours if backups.restore(f"{FOLDER}/{name}", None)]
-    if gone:
+    removed = [name for name in ours if backups.restore(f"{FOLDER}/{name}", None)]
+    if removed:
         units.reload()
-    return did or ("removed" if gone else None)
+    return did or ("removed" if removed else None)
 
 
 def escaped(path: str) -> str:
-    """Return a path as systemd names units after it."""
+    """Return a path in the form of systemd's unit names."""
     plain = path.strip("/")
     letters = (
         ("-" if letter == "/" else letter) if _is_plain(letter, at) else _hexed(letter)

@@ -1,4 +1,4 @@
-"""systemd units: enabled, running, and seen to be so. `systemctl restart` may succeed and leave nothing running."""
+"""systemd units: enabled, running, and checked. `systemctl restart` may succeed without a running unit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _ENABLED = ("enabled", "enabled-runtime", "static", "generated", "alias", "indirect", "transient")
 _PROPERTIES = "LoadState,UnitFileState,ActiveState,SubState,Result,ConditionResult"
-_JOB_S = 150  # longer than systemd's own start time-out (90 s), so that its words are heard
+_JOB_S = 150  # longer than systemd's own start time-out (90 s), to get its message
 _ACTIVE_S = 30
 _QUERY_S = 20
 _REFRESH_S = 60
-# What systemctl prints where systemd closes the connection: it executes itself again after an upgrade of its own.
+# systemctl's messages when systemd closes the connection: it executes itself again after its own upgrade.
 _CONNECTION_LOST = (
     "disconnected from message bus",
     "Connection reset by peer",
@@ -41,12 +41,12 @@ class UnitStatus(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Active; a oneshot counts when it remains so after its exit."""
+        """Return whether it is active; a oneshot counts if it remains active after its exit."""
         return self.active == "active"
 
 
 def query(names: Sequence[str]) -> dict[str, UnitStatus]:
-    """State of units by the names asked for (which may be aliases), in one call."""
+    """Return the states of units by their requested names (which may be aliases), in one call."""
     if not names:
         return {}
     outcome = _systemctl("show", f"--property={_PROPERTIES}", "--", *names, timeout_s=_QUERY_S)
@@ -57,11 +57,11 @@ def query(names: Sequence[str]) -> dict[str, UnitStatus]:
         raise NodeError(f"systemctl show {names[0]}: {readable(outcome.stderr) or f'exit status {outcome.rc}'}")
     return {
         name: unit for unit_name in names for name, unit in query([unit_name]).items()
-    }  # one bad name spoils the whole answer
+    }  # one bad name invalidates the whole answer
 
 
 def _systemctl(*arguments: str, timeout_s: float = _JOB_S) -> commands.CommandResult:
-    """Run systemctl, again where systemd closed the connection meanwhile: each verb here may be repeated."""
+    """Run systemctl, again if systemd closed the connection meanwhile: all verbs used here can be repeated."""
     for _ in range(_TRIES):
         outcome = commands.run(["systemctl", *arguments], timeout_s)
         if outcome.rc == 0 or not any(words in outcome.stderr for words in _CONNECTION_LOST):
@@ -78,7 +78,7 @@ def _succeed(*arguments: str) -> None:
 
 
 def parse(text: str) -> list[UnitStatus]:
-    """Units in `systemctl show` output, in its order: blocks of KEY=VALUE with an empty line between."""
+    """Parse `systemctl show` output, in its order: blocks of KEY=VALUE, separated by an empty line."""
     blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n"))
     return [
         UnitStatus(
@@ -95,11 +95,11 @@ def parse(text: str) -> list[UnitStatus]:
 
 
 def compare(names: Sequence[str], due: Sequence[str]) -> list[answer_types.UnitAnswer]:
-    """Units that are not enabled, not running, or have a restart due."""
-    found = query(names)
+    """Return the units that are not enabled, not running, or have a restart due."""
+    states = query(names)
     return [
         {"name": name, "enabled": unit.enabled, "active": unit.active, "restart_pending": name in due}
-        for name, unit in found.items()
+        for name, unit in states.items()
         if not (unit.enabled and unit.runs) or name in due
     ]
 
@@ -110,11 +110,11 @@ def reload() -> None:
 
 
 def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]] = ()) -> str | None:
-    """Do the actions (enable, start, restart, refresh) and see the unit run; what was done, or None.
+    """Do the actions (enable, start, restart, refresh) and check that the unit runs; return the changes, or None.
 
-    A refresh of a unit that runs are the commands of `refresh`, one after the other; else it is a start.
-    `start` is asked for what did not run when it was observed. If it runs now, it came up meanwhile and perhaps before
-    its files were in place (a package may start it, another unit may pull it in): then it is restarted.
+    A refresh runs the commands of `refresh`, one after the other; a unit that does not run is started instead.
+    `start` is requested for a unit that did not run when it was observed. If it runs now, it started meanwhile, perhaps
+    before its files were complete (a package may start it, another unit may pull it in): then it is restarted.
     """
     unit, did = query([name])[name], []
     if "enable" in actions and not unit.enabled:
@@ -130,42 +130,42 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
             commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again
         outcome = _systemctl(verb, "--", name)
         if outcome.rc != 0:
-            raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{why(name)}")
+            raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{failure(name)}")
         did.append("restarted" if unit.runs else "started")
     _wait(name)
     return ", ".join(did) or None
 
 
 def _refresh(name: str, command: Sequence[str]) -> None:
-    """NodeError where it fails, with the reason of the unit: `scontrol reconfigure` only says that it failed.
+    """Run a refresh command. NodeError with the unit's log if it fails: `scontrol reconfigure` gives no reason.
 
-    A unit that stopped gets its state, too. One that runs on logged the reason since the command began, or nothing.
+    For a stopped unit the error has its state, too. A running unit may have logged the reason since the command began.
     """
     since_s = time.time()
     try:
         commands.succeed(command, _REFRESH_S)
     except NodeError as error:
-        reason = _journal(name, f"--since=@{since_s:.3f}") if query([name])[name].runs else why(name)
+        reason = _journal(name, f"--since=@{since_s:.3f}") if query([name])[name].runs else failure(name)
         raise NodeError(f"{error}\n{reason}".rstrip()) from error
 
 
 def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
-    """Stop and disable a unit as asked; what was done, or None where it is so already, or unknown to systemd."""
+    """Stop and disable a unit on request; return the changes, or None, also for a unit that systemd does not know."""
     unit, did = query([name])[name], []
     if stop and unit.active not in ("inactive", "failed"):
         _succeed("stop", "--", name)
         did.append("stopped")
     if disable and unit.enabled:
         _succeed("disable", "--quiet", "--", name)
-        if not query([name])[name].enabled:  # what systemd calls static or generated stays as it is
+        if not query([name])[name].enabled:  # static and generated units stay unchanged
             did.append("disabled")
     if stop and unit.active == "failed":
         commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)
     return ", ".join(did) or None
 
 
-def why(name: str) -> str:
-    """Why a unit does not run, as far as systemd and its journal tell."""
+def failure(name: str) -> str:
+    """Return the reason why a unit does not run, from systemd and its journal."""
     unit = query([name])[name]
     facts = [f"{name} is {unit.active} ({unit.sub})" + ("" if unit.result == "success" else f", result {unit.result}")]
     status = commands.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], _QUERY_S).stdout
@@ -175,9 +175,9 @@ def why(name: str) -> str:
 
 def _journal(name: str, since: str) -> str:
     """Return the last eight lines of a unit's journal."""
-    commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last lines yet
-    asked = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
-    return readable(commands.run(asked, _QUERY_S).stdout, 2000)
+    commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written a unit's last lines yet
+    command = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
+    return readable(commands.run(command, _QUERY_S).stdout, 2000)
 
 
 def _wait(name: str) -> None:
@@ -188,6 +188,6 @@ def _wait(name: str) -> None:
         if unit.runs:
             return
         if unit.active in ("inactive", "failed") or time.monotonic() > deadline:
-            raise NodeError(why(name))
+            raise NodeError(failure(name))
         time.sleep(pause)
         pause = min(pause * 2, 1.0)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from hpcforge.node import commands
 from hpcforge.node.events import LaterError, NodeError
 
-EDIT_BYTES = 128 * 1024  # that an edit may take on the disk: these files with their copies, a home from /etc/skel
+EDIT_BYTES = 128 * 1024  # disk space of an edit: these files with their copies, a home from /etc/skel
 _TIMEOUT_S = 60
-_TRIES = 10  # while somebody else edits
-_AT_WORK = 8  # what usermod(8) ends with where the user has a process
+_TRIES = 10  # while another program edits
+_AT_WORK = 8  # usermod(8)'s exit status if the user has a process
 
 
 def gid(group: str) -> int | None:
-    """Return the number of a group; None where there is none."""
+    """Return the number of a group; None without such a group."""
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
@@ -24,9 +24,9 @@ def gid(group: str) -> int | None:
 
 
 def edit(argv: Sequence[str]) -> None:
-    """Run one of these programs, again where another is at it. NodeError with its words.
+    """Run one of these programs, again while another one edits. NodeError with its message.
 
-    LaterError where usermod does not change a user who is at work.
+    LaterError if usermod cannot change a user with running processes.
     """
     for attempt in range(_TRIES):
         outcome = commands.run(argv, _TIMEOUT_S)

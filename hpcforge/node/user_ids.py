@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _MOST = 2000  # accounts of a node
 _FIRST = 100  # numbers below are Debian's own, the same everywhere (base-passwd)
-_OWNERS = 500  # files and folders of a shared folder whose owners count
-_OWNERS_S = 5  # a server that does not answer
+_OWNERS = 500  # entries of a shared folder whose owners are read
+_OWNERS_S = 5  # limit for a server that does not answer
 _LIST_OWNERS = (
     'find "$1" -mindepth 1 -maxdepth 1 -printf "%u %U %g %G\\n" 2>/dev/null | head -n "$2" | sort -u'  # names, numbers
 )
 
 
 def user_id(name: str) -> int:
-    """Return the number of a user by name; NodeError where there is none."""
+    """Return the number of a user by name; NodeError without such a user."""
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
@@ -32,7 +32,7 @@ def user_id(name: str) -> int:
 
 
 def group_id(name: str) -> int:
-    """Return the number of a group by name; NodeError where there is none."""
+    """Return the number of a group by name; NodeError without such a group."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -40,7 +40,7 @@ def group_id(name: str) -> int:
 
 
 def user_name(uid: int) -> str:
-    """Name of a user, or its number where it has none."""
+    """Return the name of a user, or the number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -48,7 +48,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """Name of a group, or its number where it has none."""
+    """Return the name of a group, or the number if it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -56,7 +56,7 @@ def group_name(gid: int) -> str:
 
 
 def accounts(folders: Sequence[str]) -> answer_types.AccountsAnswer:
-    """Return the numbers of local users and groups, and those of who owns what is directly in these folders."""
+    """Return the numbers of local users and groups, and of the owners of entries directly in these folders."""
     owners: list[list[str]] = []
     for folder in folders:
         result = commands.run(["sh", "-c", _LIST_OWNERS, "sh", folder, str(_OWNERS)], _OWNERS_S)
@@ -70,7 +70,7 @@ def accounts(folders: Sequence[str]) -> answer_types.AccountsAnswer:
 
 
 def _local(path: str) -> dict[str, int]:
-    """Return the numbers in /etc/passwd or /etc/group, which a directory does not hide, by name."""
+    """Return the numbers in /etc/passwd or /etc/group by name, regardless of a directory service."""
     lines = Path(path).read_text("utf-8", "replace").splitlines()
     entries = [line.split(":") for line in lines]
     numbers = [(entry[0], int(entry[2])) for entry in entries if len(entry) > 3 and entry[2].isdecimal()]

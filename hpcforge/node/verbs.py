@@ -1,6 +1,6 @@
 """The table of verbs of the node program, and the validation of requests before any change.
 
-The types are in `hpcforge.node.requests`, which does not travel: what came is held to their forms, which are in
+The types are in `hpcforge.node.requests`, which does not travel: a received request is checked against their forms in
 `hpcforge.node.schemas`.
 """
 
@@ -19,15 +19,15 @@ R = TypeVar("R")
 
 
 class Verb(NamedTuple):
-    """The event that answers a request, and the module and function that do."""
+    """The event that answers a request, and the module and function that answer it."""
 
     answer: str
     module: str
     function: str
-    lasting: bool = False  # it changes the node: it finishes what runs when told to stop, and outlives its connection
+    lasting: bool = False  # it changes the node: it ends its present resource after a stop, and outlives its connection
 
 
-# By verb, and by `phase` or `do` where it has one. Modules are imported when asked for: each is compiled every time.
+# By verb, and by `phase` or `do` if it has one. Modules are imported on request: each is compiled every time.
 VERBS: Mapping[tuple[str, str], Verb] = {
     ("observe", ""): Verb("observed", "observe", "observe"),
     ("converge", "prepare"): Verb("done", "converge", "prepare", lasting=True),
@@ -37,7 +37,7 @@ VERBS: Mapping[tuple[str, str], Verb] = {
     ("confirm", ""): Verb("done", "guard", "confirm"),
     ("revert", ""): Verb("done", "guard", "revert"),
     ("reboot", ""): Verb("done", "reboot", "reboot"),
-    ("attach", ""): Verb("done", "detached", "attach"),  # which writes to standard output by itself
+    ("attach", ""): Verb("done", "detached", "attach"),  # it writes to standard output itself
     ("wait", ""): Verb("done", "running_tasks", "wait"),
     ("stop", ""): Verb("done", "running_tasks", "stop"),
     ("lease", "take"): Verb("lease", "lease", "lease"),
@@ -55,12 +55,12 @@ LASTING = frozenset(verb for (verb, _), row in VERBS.items() if row.lasting)
 
 
 def verb_of(request: Mapping[str, Any]) -> Verb:
-    """Return the row of a request. Raise NodeError where there is none."""
+    """Return the row of a request. Raise NodeError for an unknown one."""
     verb, step = request.get("verb"), request.get("phase", request.get("do", ""))
-    found = VERBS.get((str(verb), str(step)))
-    if found is None:
+    row = VERBS.get((str(verb), str(step)))
+    if row is None:
         raise NodeError(f"unknown request: verb {verb!r}" + (f", {step!r}" if step else ""))
-    return found
+    return row
 
 
 def checked(data: Any) -> Request:
@@ -69,7 +69,7 @@ def checked(data: Any) -> Request:
         raise NodeError("unknown request: not an object")
     verb_of(data)
     step = data.get("phase", data.get("do", ""))
-    from hpcforge.node.schemas import FORMS  # noqa: PLC0415 - an operator host, which asks, need not make them
+    from hpcforge.node.schemas import FORMS  # noqa: PLC0415 - an operator host does not need them
 
     try:
         check(FORMS[f"{data['verb']} {step}".strip()])(data)

@@ -1,6 +1,6 @@
-"""Files that a kind of resource writes of its own accord, at a path that follows from the resource's name.
+"""Files that a kind of resource needs, at a path that follows from the resource's name.
 
-The receipt has `{"before": what was at the path}`, see `hpcforge.node.backups`.
+The receipt has `{"before": the earlier entry at the path}`, see `hpcforge.node.backups`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def compare(name: str, path: str, text: str) -> Json | None:
 
 
 def is_there(path: str, text: str) -> bool:
-    """Whether a file is root's, has this text, and may be read by all."""
+    """Return whether a file is root's, has this text, and is readable for all."""
     try:
         entry = files.look(path)
     except NodeError:
@@ -30,7 +30,7 @@ def is_there(path: str, text: str) -> bool:
 
 
 def exists(path: str) -> bool:
-    """Whether there is anything at the path."""
+    """Return whether the path has an entry."""
     try:
         return files.look(path, limit=0) is not None
     except NodeError:
@@ -58,6 +58,6 @@ def own(path: str, change: object | None) -> Json | None:
         return None
 
 
-def restore(path: str, known: Json) -> str | None:
+def restore(path: str, record: Json) -> str | None:
     """Restore the earlier entry."""
-    return backups.restore(path, None if known["before"] == UNKNOWN else known["before"])
+    return backups.restore(path, None if record["before"] == UNKNOWN else record["before"])

@@ -1,7 +1,7 @@
-"""Whether ports of other hosts answer. Its text is sent to a node and run there: standard library, Python 3.9 syntax.
+"""A probe of other hosts' ports. Its text is sent to a node and run there: standard library, Python 3.9 syntax.
 
 Each argument is ADDRESS:PORT, or ADDRESS:PORT/udp for a time server. It prints a line for each that does not answer:
-the argument, and why. A port is tried twice; all of it takes 10 s at most, and what is not tried by then has no line.
+the argument, and the reason. A port is tried twice. All of it takes 10 s at most; untried ports have no line.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 import time
 
 TRY_S = 2.0  # a lost first packet is sent again after 1 s
-PAUSE_S = 1.0  # before the second try, of a daemon that restarts
+PAUSE_S = 1.0  # before the second try, for a restarting daemon
 LIMIT_S = 10.0
 AT_ONCE = 256  # connections
 _NTP_REQUEST = b"\x1b" + 47 * b"\0"  # version 3, mode 3 (client): RFC 5905
 
 
 def unanswered(targets: list[str], try_s: float = TRY_S) -> dict[str, str]:
-    """Return why, by target, for those that do not answer."""
+    """Return the reason for each target that does not answer."""
     until_s = time.monotonic() + LIMIT_S
     failures: dict[str, str] = {}
     for first in range(0, len(targets), AT_ONCE):
@@ -41,7 +41,7 @@ def _attempt(targets: list[str], try_s: float) -> dict[str, str]:
             try:
                 _begin(selector, target)
             except OSError as error:
-                failures[target] = _why(error)
+                failures[target] = _reason(error)
         while selector.get_map():
             left_s = until_s - time.monotonic()
             ready = selector.select(left_s) if left_s > 0 else []
@@ -77,10 +77,10 @@ def _begin(selector: selectors.BaseSelector, target: str) -> None:
     selector.register(connection, selectors.EVENT_READ if udp else selectors.EVENT_WRITE, target)
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
 if __name__ == "__main__":
-    for name, why in unanswered(sys.argv[1:]).items():
-        sys.stdout.write(f"{name} {why}\n")
+    for name, reason in unanswered(sys.argv[1:]).items():
+        sys.stdout.write(f"{name} {reason}\n")

@@ -1,11 +1,11 @@
-"""Which port ranks can meet at on a node, and who holds one that cannot be had. Its text is run there, as a program.
+"""The choice of a port for ranks on a node, and the holder of a port in use. Its text runs there, as a program.
 
-    python3 -I -c TEXT           a free port
-    python3 -I -c TEXT PORT      who holds this one, if it cannot be listened on
+    python3 -I -c TEXT           prints a free port
+    python3 -I -c TEXT PORT      prints the holder of this port, if it is in use
 
 Standard output has one event, `{"event": "port", "port": 20417}` or `{"event": "held", "host": "w1", "text": ...}`, or
-nothing. Owners are those that the kernel tells everybody (/proc/net/tcp); a process by its number only where it is the
-account's own. Standard library alone, Python 3.9.
+nothing. The kernel shows the owners of all sockets (/proc/net/tcp), but only the account's own processes.
+Standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-RANGE = range(20000, 30000)  # below the ports that Linux hands out by itself (32768 and up)
+RANGE = range(20000, 30000)  # below Linux's ephemeral ports (32768 and up)
 
 
 def can_listen(port: int) -> bool:
-    """Whether a store of torch could listen on a port, on all addresses; 0 is one that the kernel chooses."""
+    """Return whether torch's store could listen on a port, on all addresses; 0: the kernel chooses one."""
     return bound(port) is not None
 
 
 def bound(port: int) -> int | None:
-    """The port that a socket has been given, None if it was refused; with the option that torch's store sets."""
+    """Bind a socket with the options of torch's store; return its port, None if it was refused."""
     for family in (socket.AF_INET6, socket.AF_INET):
         with suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,14 +40,14 @@ def bound(port: int) -> int | None:
 
 
 def free() -> int | None:
-    """A port that nothing listens on: one of ours in any order, or else one that the kernel has."""
+    """Return a free port: a random one of RANGE, or else one that the kernel chooses."""
     ours = list(RANGE)
     random.shuffle(ours)
     return next((port for port in ours if can_listen(port)), None) or bound(0)
 
 
 def rows(tables: Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> Iterator[tuple[int, int, str]]:
-    """Port, owner's number and inode of each TCP socket of this node that listens or is connected."""
+    """Yield port, owner's number and inode of each listening or connected TCP socket of this node."""
     for table in tables:
         with suppress(OSError), open(table, encoding="ascii") as file:  # noqa: PTH123
             for words in map(str.split, list(file)[1:]):
@@ -55,7 +55,7 @@ def rows(tables: Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> Iterato
 
 
 def user(uid: int) -> str:
-    """An owner by name, or else by number."""
+    """Return an owner's name, or else its number."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -63,7 +63,7 @@ def user(uid: int) -> str:
 
 
 def process(inode: str) -> str:
-    """The process that has a socket, where this account may see it: ", process 812, python3"."""
+    """Return the process of a socket, if this account may see it: ", process 812, python3"."""
     for number in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         with suppress(OSError):
             for name in os.listdir(f"/proc/{number}/fd"):  # noqa: PTH208
@@ -74,7 +74,7 @@ def process(inode: str) -> str:
 
 
 def held(port: int) -> str:
-    """Who holds a port, in words."""
+    """Return the holder of a port, as a sentence."""
     for number, uid, inode in rows():
         if number == port:
             return f"port {port} is held by {user(uid)}{process(inode)}"
@@ -82,19 +82,19 @@ def held(port: int) -> str:
 
 
 def exhausted() -> str:
-    """That no port is free, and whose sockets one sees."""
+    """Return the message that no port is free, with the owners of sockets."""
     owners = Counter(uid for _, uid, _ in rows()).most_common(3)
-    seen = ", ".join(f"{user(uid)} {count}" for uid, count in owners)
-    return f"no port is free; sockets by user: {seen or 'none that listens or is connected'}"
+    counts = ", ".join(f"{user(uid)} {count}" for uid, count in owners)
+    return f"no port is free; sockets by user: {counts or 'none that listens or is connected'}"
 
 
 def say(event: dict[str, object]) -> None:
-    """One event, a line."""
+    """Print an event as a line."""
     sys.stdout.write(json.dumps(event) + "\n")
 
 
 def main(arguments: list[str]) -> int:
-    """A free port, or who holds the one that is named; 1 if there is none free."""
+    """Print a free port, or the holder of the named one; return 1 if no port is free."""
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     if not arguments:
         port = free()

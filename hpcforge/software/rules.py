@@ -1,4 +1,4 @@
-"""The rules of compatibility.yaml, as `hpcforge explain CODE` and docs/software.md say them. Pure."""
+"""The rules of compatibility.yaml, for `hpcforge explain CODE` and docs/software.md. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NAMES = {
 
 @cache
 def rules() -> dict[str, DesignRule]:
-    """Every rule by its code."""
+    """Return every rule by its code."""
     return {row.code: _rule(row) for row in load_compatibility().rules}
 
 
 def markdown() -> str:
-    """Return the table of docs/software.md, which leaves sources and whole sentences to `hpcforge explain`."""
+    """Return the table of docs/software.md, without sources; `hpcforge explain` has those."""
     rows = [
         f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} "
         f"| {_cell(row.needs.items())} | {row.reason} |"
@@ -39,19 +39,23 @@ def markdown() -> str:
 
 
 def _cell(conditions: Iterable[tuple[str, str]], installed: bool = False) -> str:
-    """Return conditions as compatibility.yaml has them, such as `CUDA >=11, <12; kernel`."""
+    """Return conditions in the form of compatibility.yaml, such as `CUDA >=11, <12; kernel`."""
     shown = "; ".join(
-        NAMES[of].removeprefix("the ") + ("" if wanted == "any" else f" {wanted.replace(' | ', ' or ')}")
-        for of, wanted in conditions
+        NAMES[component].removeprefix("the ") + ("" if condition == "any" else f" {condition.replace(' | ', ' or ')}")
+        for component, condition in conditions
     )
     return f"installed: {shown}" if installed else shown
 
 
 def _rule(row: Row) -> DesignRule:
-    where = " and ".join(f"{NAMES[of]} {_verb(of)} {_words(wanted)}" for of, wanted in row.when.items())
-    has = " and ".join(f"{NAMES[of]} must be {_words(wanted)}" for of, wanted in row.needs.items())
+    conditions = " and ".join(
+        f"{NAMES[component]} {_verb(component)} {_words(condition)}" for component, condition in row.when.items()
+    )
+    needs = " and ".join(
+        f"{NAMES[component]} must be {_words(condition)}" for component, condition in row.needs.items()
+    )
     installs = "hpcforge installs it, and " if row.installed else ""
-    judged = f"If {installs}{where}: {has}. {row.reason} Source: {row.source}."
+    judged = f"If {installs}{conditions}: {needs}. {row.reason} Source: {row.source}."
     way_out = "`hpcforge validate` names the nearest set that works."
     return DesignRule(row.code, row.severity, row.title, judged, way_out)
 
@@ -60,11 +64,11 @@ def _verb(component: str) -> str:
     return "are" if component in {"modules", "nvswitch"} else "is"
 
 
-def _words(wanted: str) -> str:
-    if wanted == "any":
+def _words(condition: str) -> str:
+    if condition == "any":
         return "present"
-    if wanted == "true":
+    if condition == "true":
         return "on"
-    if wanted.startswith("same as "):
-        return f"the same as {NAMES[wanted[8:]]}"
-    return wanted.replace(" | ", " or ").replace(">=", "at least ").replace("<", "below ").replace(", ", " and ")
+    if condition.startswith("same as "):
+        return f"the same as {NAMES[condition[8:]]}"
+    return condition.replace(" | ", " or ").replace(">=", "at least ").replace("<", "below ").replace(", ", " and ")

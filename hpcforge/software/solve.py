@@ -1,7 +1,7 @@
-"""Which rules a set of software breaks, and the nearest set that breaks none. Pure.
+"""The rules that a set of software breaks, and the nearest set that breaks none. Pure.
 
-A set is a tuple of `Said`. Of some components it may have several, CUDA toolkits side by side or GPUs of different
-kinds: a rule is about each combination of them.
+A set is a tuple of `StatedComponent`. It may have several of a component, for example CUDA toolkits or kinds of GPUs: a
+rule applies to each combination of them.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from itertools import product
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog.compatibility import Compatibility, CompatibilityRule, Component
 
-# Ranges of versions and words, as compatibility.yaml has them. Pure.
+# Ranges of versions and words in compatibility.yaml. Pure.
 
 
 _LEADING_NUMBERS = re.compile(r"[0-9]+(?:[.-][0-9]+)*")
 
 
-def within(value: str, wanted: str) -> bool:
-    """Tell whether a value is in a range, `same as` excepted.
+def within(value: str, condition: str) -> bool:
+    """Return whether a value is in a range, except for `same as`.
 
-    Of a version the leading numbers count, as of 6.1.0-40-amd64, compared one by one: 570.124 is before 570.124.6.
+    The leading numbers of a version count (6.1.0 of 6.1.0-40-amd64), one by one: 570.124 is before 570.124.6.
     """
-    if wanted == "any":
+    if condition == "any":
         return True
-    if wanted[0] not in "<>":
-        return value in wanted.split(" | ")
+    if condition[0] not in "<>":
+        return value in condition.split(" | ")
     return all(
         numbers(value) >= numbers(bound[2:]) if bound.startswith(">=") else numbers(value) < numbers(bound[1:])
-        for bound in wanted.split(", ")
+        for bound in condition.split(", ")
     )
 
 
 @cache
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with, none if it begins with something else."""
+    """Return the leading numbers of a version, none if it begins with another character."""
     match = _LEADING_NUMBERS.match(version)
     return tuple(map(int, re.split("[.-]", match[0]))) if match else ()
 
@@ -48,22 +48,22 @@ MATCHED = "matched"  # the driver's version, whichever that is
 
 @dataclass(frozen=True)
 class StatedComponent:
-    """One component as it is said, and where. `fixed`: it is a fact, and no proposal changes it.
+    """One component with its value and its place. `fixed`: it is a fact, and no proposal changes it.
 
-    `installed`: hpcforge installs it; else nodes bring it.
+    `installed`: hpcforge installs it; else it is preinstalled.
     """
 
     component: Component
     value: str
     loc: Loc
     fixed: bool = False
-    shown: str | None = None  # what people call it, if not by component and value
+    shown: str | None = None  # its shown name, if not component and value
     installed: bool = False
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A rule that does not hold among `of`; `missing` is what it needs if nothing is said of that."""
+    """A rule that the components `of` break; `missing`: a needed component that is not set."""
 
     rule: CompatibilityRule
     of: tuple[StatedComponent, ...]
@@ -71,146 +71,146 @@ class Broken:
 
 
 def judge(software: Sequence[StatedComponent], rules: Iterable[CompatibilityRule]) -> Iterator[Broken]:
-    """Yield what is broken, and with `missing` what needs something of which nothing is said, each rule once."""
+    """Yield the broken rules, each once; with `missing` those that need a component that is not set."""
     all_of, installed = (
         _by_component(software),
         _by_component(statement for statement in software if statement.installed),
     )
     for rule in rules:
-        found = next(_broken(rule, installed if rule.installed else all_of), None)
-        if found is not None:
-            yield found
+        broken = next(_broken(rule, installed if rule.installed else all_of), None)
+        if broken is not None:
+            yield broken
 
 
 def nearest(software: Sequence[StatedComponent], table: Compatibility) -> tuple[StatedComponent, ...] | None:
-    """Return the set nearest to one that breaks rules; None if no set of offered versions works.
+    """Return the nearest working set to one that breaks rules; None if no set of offered versions works.
 
     Fewest changes, then fewest offered versions between old and new, then fewest returns to an older one.
     """
     rules = [rule for rule in table.rules if rule.severity == "error"]
     start = tuple(software)
     for most in range(1, len(start) + len(table.offered) + 1):
-        found = set(_mended(start, frozenset(), most, rules, table.offered, set()))
-        if found:
+        solutions = set(_solutions(start, frozenset(), most, rules, table.offered, set()))
+        if solutions:
             return min(
-                found,
-                key=lambda solution: (_distance(start, solution, table.offered), [said.value for said in solution]),
+                solutions,
+                key=lambda solution: (_distance(start, solution, table.offered), [stated.value for stated in solution]),
             )
     return None
 
 
-def is_error(found: Broken) -> bool:
-    """Whether something is refused for it: a rule that does not hold, or what one requires and nobody has said."""
-    return found.rule.severity == "error" and (found.missing is None or found.rule.required)
+def is_error(broken: Broken) -> bool:
+    """Return whether it is an error: a broken rule, or a required component that is not set."""
+    return broken.rule.severity == "error" and (broken.missing is None or broken.rule.required)
 
 
 def changes(
     before: Sequence[StatedComponent], after: Sequence[StatedComponent]
 ) -> Iterator[tuple[StatedComponent | None, StatedComponent]]:
-    """Yield what a proposal changes: as it was (None: nothing was said of it) and as it would be."""
-    for place, said in enumerate(after):
+    """Yield the changes of a proposal: the old component (None: not set) and the new one."""
+    for place, stated in enumerate(after):
         old = before[place] if place < len(before) else None
-        if said != old:
-            yield old, said
+        if stated != old:
+            yield old, stated
 
 
 def _by_component(software: Iterable[StatedComponent]) -> dict[Component, list[StatedComponent]]:
-    found: dict[Component, list[StatedComponent]] = {}
+    components: dict[Component, list[StatedComponent]] = {}
     for statement in software:
-        found.setdefault(statement.component, []).append(statement)
-    return found
+        components.setdefault(statement.component, []).append(statement)
+    return components
 
 
 def _broken(rule: CompatibilityRule, software: Mapping[Component, Sequence[StatedComponent]]) -> Iterator[Broken]:
-    [(needed, wanted)] = rule.needs.items()
+    [(needed, condition)] = rule.needs.items()
     for when in product(*(software.get(component, ()) for component in rule.when)):
-        if not all(within(said.value, wanted) for said, wanted in zip(when, rule.when.values(), strict=True)):
+        if not all(within(stated.value, condition) for stated, condition in zip(when, rule.when.values(), strict=True)):
             continue
-        # what is needed of a component that `when` names, too, is needed of that very one
-        own = tuple(said for said in when if said.component == needed)
-        there = own or tuple(software.get(needed, ()))
-        if not there:
+        # a need of a component that `when` names applies to that same one
+        own = tuple(stated for stated in when if stated.component == needed)
+        candidates = own or tuple(software.get(needed, ()))
+        if not candidates:
             yield Broken(rule, when, needed)
-        for said in there:
-            yield from _wrong(rule, (*when, *(() if own else (said,))), said, wanted, software)
+        for stated in candidates:
+            yield from _wrong(rule, (*when, *(() if own else (stated,))), stated, condition, software)
 
 
 def _wrong(
     rule: CompatibilityRule,
-    of: tuple[StatedComponent, ...],
-    said: StatedComponent,
-    wanted: str,
+    parts: tuple[StatedComponent, ...],
+    stated: StatedComponent,
+    condition: str,
     software: Mapping[Component, Sequence[StatedComponent]],
 ) -> Iterator[Broken]:
-    if not wanted.startswith("same as "):
-        if not within(said.value, wanted):
-            yield Broken(rule, of)
+    if not condition.startswith("same as "):
+        if not within(stated.value, condition):
+            yield Broken(rule, parts)
         return
-    others = [statement for component, all_of in software.items() if component == wanted[8:] for statement in all_of]
-    if not others and said.value != MATCHED:
-        yield Broken(rule, of, "driver")
-    for other in others:
-        if said.value not in (other.value, MATCHED):
-            yield Broken(rule, (*of, other))
+    others = [statement for component, all_of in software.items() if component == condition[8:] for statement in all_of]
+    if not others and stated.value != MATCHED:
+        yield Broken(rule, parts, "driver")
+    for driver in others:
+        if stated.value not in (driver.value, MATCHED):
+            yield Broken(rule, (*parts, driver))
 
 
-def _mended(
+def _solutions(
     software: tuple[StatedComponent, ...],
     changed: frozenset[int],
-    left: int,
+    remaining: int,
     rules: Sequence[CompatibilityRule],
     offered: Mapping[Component, Mapping[str, str]],
-    seen: set[tuple[StatedComponent, ...]],
+    visited: set[tuple[StatedComponent, ...]],
 ) -> Iterator[tuple[StatedComponent, ...]]:
-    """Yield sets that break nothing, with `left` more changes at most.
+    """Yield sets that break no rule, with at most `remaining` more changes.
 
-    In any set that works, some part of each rule that is broken is another one: so only those are tried, of the rule
-    that leaves the fewest ways, which ends at once where there is none.
+    A working set changes some component of each broken rule: so only those are tried, for the rule with the fewest
+    possible changes, which ends the search at once if it has none.
     """
-    if software in seen:
+    if software in visited:
         return
-    seen.add(software)
-    ways = [
-        list(_ways(broken_rule, software, changed, offered))
+    visited.add(software)
+    repairs = [
+        list(_repairs(broken_rule, software, changed, offered))
         for broken_rule in judge(software, rules)
         if is_error(broken_rule)
     ]
-    if not ways:
+    if not repairs:
         yield software
-    elif left:
-        for place, said in min(ways, key=len):
-            other = (*software[:place], said, *software[place + 1 :])
-            yield from _mended(other, changed | {place}, left - 1, rules, offered, seen)
+    elif remaining:
+        for place, stated in min(repairs, key=len):
+            candidate = (*software[:place], stated, *software[place + 1 :])
+            yield from _solutions(candidate, changed | {place}, remaining - 1, rules, offered, visited)
 
 
-def _ways(
-    found: Broken,
+def _repairs(
+    broken: Broken,
     software: Sequence[StatedComponent],
     changed: frozenset[int],
     offered: Mapping[Component, Mapping[str, str]],
 ) -> Iterator[tuple[int, StatedComponent]]:
-    """Yield what may be put in which place so that a rule might hold; what is missing, behind all others."""
-    for place, said in enumerate(software):
-        if said in found.of and not said.fixed and place not in changed:
-            for value in offered.get(said.component, {}):
-                if value != said.value:
-                    yield place, replace(said, value=value)
-    if found.missing is not None:
-        for value in offered.get(found.missing, {}):
-            yield len(software), StatedComponent(found.missing, value, ())
+    """Yield places and components that might fix a rule; a missing component gets the place after all others."""
+    for place, stated in enumerate(software):
+        if stated in broken.of and not stated.fixed and place not in changed:
+            for value in offered.get(stated.component, {}):
+                if value != stated.value:
+                    yield place, replace(stated, value=value)
+    if broken.missing is not None:
+        for value in offered.get(broken.missing, {}):
+            yield len(software), StatedComponent(broken.missing, value, ())
 
 
 def _distance(
     before: Sequence[StatedComponent], after: Sequence[StatedComponent], offered: Mapping[Component, Mapping[str, str]]
 ) -> tuple[int, int]:
-    """How many steps there are between two sets, and how many components go back."""
+    """Return the number of steps between two sets, and of components with an older version."""
     pairs = list(changes(before, after))
     back = sum(numbers(new.value) < numbers(old.value) for old, new in pairs if old)
     return sum(_steps(old, new, list(offered[new.component])) for old, new in pairs), back
 
 
 def _steps(old: StatedComponent | None, new: StatedComponent, values: Sequence[str]) -> int:
-    """One, and how many offered versions lie between the two."""
+    """Return one, plus the number of offered versions between the two."""
     if old is None or not numbers(old.value):
         return 1
     low, high = sorted((numbers(old.value), numbers(new.value)))

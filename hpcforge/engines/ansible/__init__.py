@@ -27,22 +27,21 @@ from hpcforge.engines.host_keys import UnreachableError, host_keys, private_fold
 from hpcforge.engines.node_output import split_lines
 from hpcforge.engines.tasks import Ansible, Event, Target, result
 
-# Which nodes an Ansible play takes: those that wait for the same role, as many as memory allows. No clock of its own.
+# The choice of nodes for an Ansible play: nodes that wait for the same role, as many as memory allows. No own clock.
 #
-# A play costs a process of ansible-runner and one of ansible-playbook, and a worker for each of its nodes. As many
-# plays as nodes would be 150 MiB a node; so nodes are gathered, and those that come while plays run form the next
-# one.
-GATHER_S = 0.3  # nodes that come so shortly after one another are of one play
-PLAY_MIB = 150  # of a play, without workers: see docs/performance.md
-WORKER_MIB = 25  # of a node in it: a worker, and its ssh
+# A play costs a process of ansible-runner and one of ansible-playbook, and a worker for each of its nodes. One play for
+# each node would take 150 MiB a node; so nodes are gathered, and nodes that arrive while plays run form the next one.
+GATHER_S = 0.3  # nodes that arrive within this time share a play
+PLAY_MIB = 150  # memory of a play, without workers: see docs/performance.md
+WORKER_MIB = 25  # memory of a node in it: a worker, and its ssh
 _MOST_WORKERS = 32  # more at once would only queue for the cores that write to them
-_MOST_PLAYS = 2  # that are at work on many nodes; while they are, those that come gather for the next
-_LONG_S = 60.0  # a play that takes longer, as one does with a node that hangs, keeps no other from beginning
+_MOST_PLAYS = 2  # active plays on many nodes; meanwhile new nodes gather for the next one
+_LONG_S = 60.0  # a longer play, for example with a hanging node, does not prevent the next one
 
 
 @dataclass(frozen=True)
 class WaitingTask:
-    """A task and since when, by the monotonic clock, it waits."""
+    """A waiting task and the time of its arrival, by the monotonic clock."""
 
     task: Ansible
     target: Target
@@ -51,7 +50,7 @@ class WaitingTask:
 
 @dataclass(frozen=True)
 class _PlayKey:
-    """What nodes of one play have in common. `alone`: the role is one that has to have a play for each."""
+    """The common values of a play's nodes. `alone`: the role needs a play for each node."""
 
     role: Path
     timeout_s: float
@@ -59,7 +58,7 @@ class _PlayKey:
 
 
 class Play:
-    """Nodes that run a role together; `left` are those of them, by name, that have not ended."""
+    """Nodes that run a role together; `left` are the unfinished ones, by name."""
 
     def __init__(self, nodes: list[WaitingTask], *, alone: bool, begun_s: float) -> None:
         self.left = {node.task.node: node for node in nodes}
@@ -68,12 +67,12 @@ class Play:
 
     @property
     def nodes(self) -> list[WaitingTask]:
-        """Those that have not ended, in the order in which they came."""
+        """The unfinished nodes, in the order of their arrival."""
         return list(self.left.values())
 
 
 class Gathering:
-    """Tasks that wait, and plays at work. `memory_mib` is what all plays together may take; one node always may."""
+    """Waiting tasks and active plays. `memory_mib` limits all plays together; one node may always run."""
 
     def __init__(self, memory_mib: float) -> None:
         self._memory_mib = memory_mib
@@ -87,29 +86,29 @@ class Gathering:
 
     def add(self, task: Ansible, target: Target, *, alone: bool, now_s: float) -> None:
         """Queue a node for a role."""
-        alike = _PlayKey(task.source, task.timeout_s, alone)
-        self._waiting.setdefault(alike, []).append(WaitingTask(task, target, now_s))
+        key = _PlayKey(task.source, task.timeout_s, alone)
+        self._waiting.setdefault(key, []).append(WaitingTask(task, target, now_s))
 
     def withdraw(self, task: str) -> bool:
-        """Forget a task that waits; False: it does not wait, or no longer."""
-        for alike, waiting in self._waiting.items():
+        """Forget a waiting task; return False if it does not wait, or no longer."""
+        for key, waiting in self._waiting.items():
             for node in waiting:
                 if node.task.id == task:
-                    self._take(alike, [node])
+                    self._take(key, [node])
                     return True
         return False
 
     def begin(self, now_s: float) -> Play | None:
-        """Start the next play, in order of arrival. It counts as at work from now on. None while none may begin."""
+        """Return the next play, in order of arrival, and count it as active. None while no play may begin."""
         busy = {node for play in self._plays for node in play.left}
-        for alike, waiting in self._waiting.items():
-            if now_s - waiting[0].since_s < GATHER_S and not alike.alone:
+        for key, waiting in self._waiting.items():
+            if now_s - waiting[0].since_s < GATHER_S and not key.alone:
                 continue
-            free = {node.task.node: node for node in reversed(waiting) if node.task.node not in busy}  # a node once
-            chosen = [node for node in waiting if free.get(node.task.node) is node][: self._room(alike, now_s)]
+            free = {node.task.node: node for node in reversed(waiting) if node.task.node not in busy}  # each node once
+            chosen = [node for node in waiting if free.get(node.task.node) is node][: self._room(key, now_s)]
             if chosen:
-                self._take(alike, chosen)
-                play = Play(chosen, alone=alike.alone, begun_s=now_s)
+                self._take(key, chosen)
+                play = Play(chosen, alone=key.alone, begun_s=now_s)
                 self._plays.append(play)
                 return play
         return None
@@ -118,26 +117,26 @@ class Gathering:
         """Record that a play has ended, with all its processes."""
         self._plays.remove(play)
 
-    def _room(self, alike: _PlayKey, now_s: float) -> int:
-        """How many nodes a play that begins now may take."""
+    def _room(self, key: _PlayKey, now_s: float) -> int:
+        """Return the highest number of nodes for a play that begins now."""
         recent = [play for play in self._plays if not play.alone and now_s - play.begun_s < _LONG_S]
-        if not alike.alone and len(recent) >= _MOST_PLAYS:
+        if not key.alone and len(recent) >= _MOST_PLAYS:
             return 0
         taken_mib = sum(PLAY_MIB + WORKER_MIB * len(play.left) for play in self._plays)
         fit = int((self._memory_mib - taken_mib - PLAY_MIB) // WORKER_MIB)
-        return min(max(fit, 0 if self._plays else 1), 1 if alike.alone else _MOST_WORKERS)
+        return min(max(fit, 0 if self._plays else 1), 1 if key.alone else _MOST_WORKERS)
 
-    def _take(self, alike: _PlayKey, chosen: list[WaitingTask]) -> None:
-        left = [node for node in self._waiting[alike] if node not in chosen]
-        if left:
-            self._waiting[alike] = left
+    def _take(self, key: _PlayKey, chosen: list[WaitingTask]) -> None:
+        remaining = [node for node in self._waiting[key] if node not in chosen]
+        if remaining:
+            self._waiting[key] = remaining
         else:
-            del self._waiting[alike]
+            del self._waiting[key]
 
 
 _MOST_MIB = 2048
-_UNKNOWN_MIB = 1024.0  # where the kernel does not say
-# Of a process of a play, since Ansible keeps all that a node answers: its own need some 250 MiB (address space).
+_UNKNOWN_MIB = 1024.0  # if the kernel does not report it
+# Limit of a play's process: Ansible keeps all answers of a node; its own need is some 250 MiB (address space).
 _PROCESS_BYTES = 1 << 30
 
 
@@ -159,7 +158,7 @@ class Playbooks:
         self._closed = False
 
     def start(self, task: Ansible, target: Target) -> None:
-        """Begin, when it is its turn; the last event is the result, whatever happens."""
+        """Queue a task; its last event is always the result."""
         try:
             host_keys(target)
             refused = refusal(task)
@@ -179,7 +178,7 @@ class Playbooks:
             return self._gathering is not None and self._gathering.withdraw(task)
 
     def close(self, deadline: float) -> None:
-        """End what runs; `deadline` on the monotonic clock."""
+        """End all plays; `deadline` on the monotonic clock."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -209,7 +208,7 @@ class Playbooks:
             self._changed.notify_all()
 
     def _dispatch(self, gathering: Gathering) -> None:
-        """In a thread: begin plays as nodes come and others end."""
+        """Begin plays as nodes arrive and others end. Runs in a thread."""
         with self._changed:
             while not self._closed:
                 play = gathering.begin(time.monotonic())
@@ -226,7 +225,7 @@ class Playbooks:
         try:
             self._run(play, role, hearing)
         except (OSError, ValueError) as failure:
-            error = failure  # which Python forgets at the end of this
+            error = failure  # Python deletes `failure` at the end of this block
             self._say(play, hearing.lost(lambda task: _not_started(task, error)))
         finally:
             with self._changed:
@@ -279,7 +278,7 @@ class Playbooks:
         self._say(play, hearing.over(rc))
 
     def _ways(self, play: Play, hearing: PlayListener) -> list[Host]:
-        """How to each node of a play; those behind a jump host that cannot be reached have their results."""
+        """Return the play's hosts, with their proxies. Nodes behind an unreachable jump host get their results."""
         via = self._via.address if self._via else None
         behind = [node for node in play.nodes if via is not None and node.target.address != via]
         proxy = None
@@ -293,8 +292,8 @@ class Playbooks:
 
 
 def _limit_memory(process: subprocess.Popen[bytes]) -> None:
-    """Limit the memory of a process, and of each that it starts from now on: it has yet to start Ansible."""
-    with contextlib.suppress(ProcessLookupError):  # it has ended, and says why
+    """Limit the memory of a process and of its future children: it has not started Ansible yet."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended, with its reason in the output
         resource.prlimit(process.pid, resource.RLIMIT_AS, (_PROCESS_BYTES, _PROCESS_BYTES))
 
 

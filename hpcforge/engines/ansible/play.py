@@ -1,8 +1,8 @@
 """The files of an Ansible play: inventory, playbook, settings and environment, made from nothing.
 
-Inputs reach the role as variables of its host, in a file that is removed afterwards, every string marked unsafe, so
-that a brace in a value is a brace on the node and nothing appears on a command line. The operator's own Ansible
-settings, plugins and ssh configuration have no say.
+Inputs reach the role as variables of its host, in a file that is removed afterwards. Every string is marked unsafe:
+braces in values stay literal, and nothing appears on a command line. The operator's own Ansible settings, plugins and
+ssh configuration are not used.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hpcforge.engines.tasks import Ansible, Target
 
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"(?!ansible_)[A-Za-z_][A-Za-z0-9_]*")
-_FACTS = re.compile(r"\bansible_[a-z]")  # a role that mentions one needs them gathered, which costs a second
-# what is of a play as a whole, or done once for all of its nodes: such a role gets a play for each node
+_FACTS = re.compile(r"\bansible_[a-z]")  # a role with such a word needs facts, which cost a second
+# words that affect a play as a whole, or run once for all nodes: such a role gets a play for each node
 _ALONE = re.compile(
     r"\b(?:end_play|end_batch|clear_host_errors|refresh_inventory|run_once|any_errors_fatal|add_host|group_by|pause"
     r"|hostvars|ansible_play_\w+|play_hosts)\b|\bgroups\s*[.\[]"
 )
-# what can go on after a failure, here or in another role
+# words with which a role may continue after a failure, here or in another role
 _MENDS = re.compile(r"\b(?:rescue|always|ignore_unreachable|include_role|import_role|dependencies)\b")
-# the poll interval is how often ansible-playbook looks at its workers: a thousand times a second, unless it is told
+# the poll interval of ansible-playbook for its workers; its default is a thousand polls a second
 _CONFIG = """\
 [defaults]
 timeout = 30
@@ -48,7 +48,7 @@ pipelining = True
 control_path_dir = {sockets}
 ssh_args = -o StrictHostKeyChecking=yes -o ControlMaster=auto -o ControlPersist=30s
 """
-# Ansible has no setting for it: modules run with the umask of the login, and of sudo's PAM session within it.
+# Ansible has no setting for the umask: modules run with that of the login, or of sudo's PAM session.
 _SHELL = "hpcforge_sh"
 _SHELL_PLUGIN = f'''\
 DOCUMENTATION = """
@@ -65,7 +65,7 @@ class ShellModule(PosixShell):
     def build_module_command(self, env_string, shebang, cmd, arg_path=None):
         return "umask 022 && " + super().build_module_command(env_string, shebang, cmd, arg_path)
 '''
-_SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first bounds how long an end takes to be heard
+_SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first limits the delay until an end is noticed
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Host:
 
 @dataclass(frozen=True)
 class PlayRole:
-    """What the files of a role use: facts, a play as a whole (`alone`), a rescue of failures (`mends`)."""
+    """Features in a role's files: facts, words that affect the whole play (`alone`), rescue of failures (`mends`)."""
 
     facts: bool
     alone: bool
@@ -87,14 +87,14 @@ class PlayRole:
 
 
 def read_role(folder: Path) -> PlayRole:
-    """Look through a role. Raises `OSError`."""
+    """Scan a role's files. Raises `OSError`."""
     files = (path for path in folder.rglob("*") if path.suffix in {".yml", ".yaml", ".j2"} and path.is_file())
     texts = [path.read_text(errors="replace") for path in files]
     return PlayRole(*(any(map(words.search, texts)) for words in (_FACTS, _ALONE, _MENDS)))
 
 
 def refusal(task: Ansible) -> str | None:
-    """Why a task cannot be handed to Ansible; None if it can."""
+    """Return the reason why Ansible cannot run a task, or None."""
     if not _ROLE.fullmatch(task.source.name) or ":" in str(task.source):
         return f"{task.source}: Ansible takes role names of letters, digits, '_', '-' and '.' only: rename the folder"
     if not (task.source / "tasks").is_dir():
@@ -108,7 +108,7 @@ def refusal(task: Ansible) -> str | None:
 
 
 def inventory(hosts: Sequence[Host], known_hosts_file: Path) -> str:
-    """Write an Ansible inventory that does everything as root on its nodes; each has its own inputs."""
+    """Return an Ansible inventory that works as root on its nodes; each has its own inputs."""
     return json.dumps(
         {"all": {"hosts": {host.task.node: unsafe(_variables(host, known_hosts_file)) for host in hosts}}}
     )
@@ -125,7 +125,7 @@ def _variables(host: Host, known_hosts_file: Path) -> dict[str, Any]:
 
 
 def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
-    """Write a play of one role as JSON, which is YAML in which nothing needs quoting by hand.
+    """Return a play of one role as JSON, which is YAML without manual quoting.
 
     Each node continues at its own pace (`free`), and the last task reports the end, handlers included.
     """
@@ -171,7 +171,7 @@ def environment(folder: Path, task: Ansible, artifacts: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(task.source.parent.absolute()),
     }
-    if task.collections:  # the pinned ones, and none that the operator has installed
+    if task.collections:  # only the pinned ones, not the operator's
         made["ANSIBLE_COLLECTIONS_PATH"] = ":".join(str(artifacts / collection) for collection in task.collections)
         made["ANSIBLE_COLLECTIONS_SCAN_SYS_PATH"] = "False"
     agent = os.environ.get("SSH_AUTH_SOCK")

@@ -31,7 +31,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class _TreeLocal:
-    """Stands in for a pyinfra context's container: `module` belongs to the current tree of greenlets."""
+    """A replacement of a pyinfra context's container: `module` belongs to the current tree of greenlets."""
 
     def __getattr__(self, name: str) -> Any:
         return _tree().get((id(self), name))
@@ -45,12 +45,12 @@ def _tree() -> dict[Any, Any]:
 
 
 class _Messages(logging.Handler):
-    """pyinfra says why something failed only in its log; this keeps it for the node it is about."""
+    """A log handler that collects messages by node: pyinfra only logs the reasons of failures."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        kept = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
-        if kept is not None:
-            kept.append(_ANSI.sub("", record.getMessage())[:2000])
+        messages = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
+        if messages is not None:
+            messages.append(_ANSI.sub("", record.getMessage())[:2000])
 
 
 @cache
@@ -58,20 +58,20 @@ def prepare() -> None:
     """Import pyinfra and make it safe for many nodes in one process.
 
     Raises:
-        EngineError: this pyinfra is not the one that this was written for.
+        EngineError: this version of pyinfra is not supported.
     """
     import pyinfra  # noqa: PLC0415  0.15 s, and only plans with a deploy.py need it
     import pyinfra.connectors.util as connector_util  # noqa: PLC0415
     from pyinfra import context  # noqa: PLC0415
 
     contexts = [getattr(context, f"ctx_{name}", None) for name in ("state", "inventory", "host", "config")]
-    objects: list[Any] = [getattr(each, "context", None) for each in contexts]
-    if not all(hasattr(each, "_container") for each in objects) or not hasattr(connector_util, "getpass"):
+    objects: list[Any] = [getattr(item, "context", None) for item in contexts]
+    if not all(hasattr(item, "_container") for item in objects) or not hasattr(connector_util, "getpass"):
         raise EngineError(
             f"pyinfra {pyinfra.__version__} has other internals than 3.10: install the version that hpcforge requires"
         )
-    for each in objects:
-        each._container = _TreeLocal()
+    for item in objects:
+        item._container = _TreeLocal()
     connector_util.getpass = _no_password
     logging.getLogger("pyinfra").addHandler(_Messages(level=logging.WARNING))
 
@@ -89,11 +89,11 @@ def deploy(
     timeout_s: float,
     emit: Emit,
 ) -> dict[str, Any]:
-    """Run `source` on a node. Gives the data of the "result" event; "changed" and "failed" events come before.
+    """Run `source` on a node. Return the data of the "result" event; "changed" and "failed" events come before.
 
     Raises:
         UnreachableError: the connection died.
-        EngineError: pyinfra is not as expected.
+        EngineError: this version of pyinfra is not supported.
     """
     prepare()
     late = gevent.Timeout(timeout_s)
@@ -106,13 +106,13 @@ def deploy(
     except gevent.Timeout as timeout:
         if timeout is not late:
             raise
-        what, node = f"{source.parent.name}/{source.name}", link.target.name
-        return result(error=f"{what} did not finish within {timeout_s:g} s on {node}")
+        label, node = f"{source.parent.name}/{source.name}", link.target.name
+        return result(error=f"{label} did not finish within {timeout_s:g} s on {node}")
 
 
 @contextmanager
 def _staging(link: Connection) -> Iterator[str]:
-    """Make a folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
+    """Make a folder of the login user for uploads: another user could guess and plant pyinfra's own names in /tmp."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
     in_sh = shlex.join(["/bin/sh", "-c", make])  # the login shell may be csh or fish
@@ -128,7 +128,7 @@ def _staging(link: Connection) -> Iterator[str]:
 
 
 def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
-    """Execute deploy.py in the context of a host; what its operations did becomes events."""
+    """Execute deploy.py in the context of a host, and emit its operations' results as events."""
     from hpcforge.engines.pyinfra.state import PyinfraProgress  # noqa: PLC0415
 
     role = source.parent.name
@@ -139,7 +139,7 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
     try:
         exec(compile(source.read_bytes(), str(source), "exec"), {"__name__": role, "__file__": str(source)})  # noqa: S102
     except (Exception, SystemExit) as failure:
-        if not link.alive and not isinstance(failure, EngineError):  # which says why the connection was given up
+        if not link.alive and not isinstance(failure, EngineError):  # an EngineError has its own reason
             raise lost(link.target) from failure
         error = _explain(failure, source, messages)
     progress.flush(host.state, host)
@@ -147,14 +147,14 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
     if error is None:
         return result(ok=True, rc=0, changed=changed)
     operation, stderr = progress.failed()
-    said = last_line(stderr) or error
-    emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": said})
-    text = f"{role}: {operation} failed on {link.target.name}: {said}" if operation else error
+    message = last_line(stderr) or error
+    emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": message})
+    text = f"{role}: {operation} failed on {link.target.name}: {message}" if operation else error
     return result(error=text, stderr=stderr, changed=changed)
 
 
 def _enter(host: Any) -> list[str]:
-    """Make `host` what pyinfra's `host`, `state`, `inventory` and `config` mean here. Gives where its log goes."""
+    """Set pyinfra's `host`, `state`, `inventory` and `config` for this greenlet tree. Return the list for its log."""
     from pyinfra import context  # noqa: PLC0415
 
     context.ctx_state.set(host.state)
@@ -167,8 +167,8 @@ def _enter(host: Any) -> list[str]:
 
 
 def _explain(failure: BaseException, source: Path, messages: list[str]) -> str:
-    """One sentence with the line of deploy.py, and what pyinfra logged on the way."""
+    """Return one sentence with the line of deploy.py, and pyinfra's log messages."""
     lines = [frame.lineno for frame in traceback.extract_tb(failure.__traceback__) if frame.filename == str(source)]
-    where = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
-    said = "; ".join(messages[-3:])
-    return f"{where}: {type(failure).__name__}: {failure}" + (f" ({said})" if said else "")
+    place = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
+    logged = "; ".join(messages[-3:])
+    return f"{place}: {type(failure).__name__}: {failure}" + (f" ({logged})" if logged else "")

@@ -1,8 +1,8 @@
 """A pyinfra `State` of one node around an open connection, and the results of its operations.
 
-Importing this imports pyinfra: only `deploy` does so, when a plan has a deploy.py. A state a node and deploy, because
-pyinfra identifies operations by their place in the order: shared by nodes that run different roles it would merge
-operations that have nothing to do with each other.
+Importing this imports pyinfra: only `deploy` does so, if a plan has a deploy.py. Each node and deploy has its own
+state: pyinfra identifies operations by their position, so that a state for nodes with different roles would merge
+unrelated operations.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from hpcforge.engines.tasks import CONNECT_S, EngineError, Target
 
 
 class _OutputLimit:
-    """The bytes that one command may still print on both of its streams. Beyond them its channel is closed."""
+    """The bytes that one command may still print on both of its streams. Beyond that its channel is closed."""
 
     def __init__(self) -> None:
-        self.left = MAX_OUTPUT_BYTES
+        self.remaining_bytes = MAX_OUTPUT_BYTES
         self.exceeded = False
 
     def lines(self, stream: paramiko.ChannelFile, first: bytes = b"") -> Iterator[str]:
-        """Yield the lines of a stream of bytes as text, those after `first`; none is longer than a node's longest."""
+        """Yield the lines after `first` of a byte stream as text, none longer than a node's limit."""
         began = not first
         while line := stream.readline(MAX_LINE_BYTES):
-            self.left -= len(line)
-            if self.left < 0 or len(line) >= MAX_LINE_BYTES:
+            self.remaining_bytes -= len(line)
+            if self.remaining_bytes < 0 or len(line) >= MAX_LINE_BYTES:
                 self.exceeded = True
                 stream.channel.close()
                 return
@@ -51,7 +51,7 @@ class _OutputLimit:
 
 
 class _LimitedStream:
-    """A stream of a remote command as pyinfra reads it: line by line, and then its channel."""
+    """A stream of a remote command in the form that pyinfra reads: lines, and then its channel."""
 
     def __init__(self, stream: paramiko.ChannelFile, limit: _OutputLimit, first: bytes = b"") -> None:
         self.channel = stream.channel
@@ -62,14 +62,14 @@ class _LimitedStream:
 
 
 class _LimitedClient:
-    """A connection for one command of pyinfra's, which reads all that a node prints into memory."""
+    """A connection for one pyinfra command, with a limit: pyinfra reads the whole output into memory."""
 
     def __init__(self, client: paramiko.SSHClient, target: Target) -> None:
         self.limit = _OutputLimit()
         self._client, self._target = client, target
 
     def exec_command(self, command: str, *, get_pty: bool) -> tuple[object, _LimitedStream, _LimitedStream]:
-        """As paramiko's, without what the login shell prints."""
+        """Execute like paramiko, without the login shell's own output."""
         channel = open_session(self._client, self._target)
         if get_pty:
             channel.get_pty()
@@ -80,7 +80,7 @@ class _LimitedClient:
 
 
 class _Files:
-    """File transfer by `cat`: one session of sshd's at a time, and no subsystem sftp, which a site may have removed."""
+    """File transfer by `cat`: one sshd session at a time, without the sftp subsystem, which a site may have removed."""
 
     def __init__(self, client: paramiko.SSHClient, target: Target) -> None:
         self._client, self._target = client, target
@@ -96,10 +96,10 @@ class _Files:
             file.write(chunk)
 
     def _run(self, script: str, path: str, file: IO[bytes] | None = None) -> Iterator[bytes]:
-        channel, said = open_session(self._client, self._target), Tail()
+        channel, stderr = open_session(self._client, self._target), Tail()
         try:
             channel.exec_command(marked(shlex.join(["/bin/sh", "-c", script, "sh", path])))
-            errors = gevent.spawn(_keep, channel, said)
+            errors = gevent.spawn(_keep, channel, stderr)
             _, output = after_mark(_chunks(channel.recv))
             for chunk in _chunks(file.read) if file else ():
                 channel.sendall(chunk)
@@ -110,12 +110,12 @@ class _Files:
         finally:
             channel.close()
         if rc:
-            raise OSError(f"{path} on {self._target.name}: {last_line(said.text()) or f'exit status {rc}'}")
+            raise OSError(f"{path} on {self._target.name}: {last_line(stderr.text()) or f'exit status {rc}'}")
 
 
-def _keep(channel: paramiko.Channel, said: Tail) -> None:
+def _keep(channel: paramiko.Channel, tail: Tail) -> None:
     for line in split_lines(_chunks(channel.recv_stderr)):
-        said.add(line)
+        tail.add(line)
 
 
 def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -123,7 +123,7 @@ def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]
-    """pyinfra's own, over our connections, and with another file transfer: pyinfra caches its own for the process."""
+    """pyinfra's connector over hpcforge's connections, with another file transfer: pyinfra caches its own."""
 
     link: Connection
 
@@ -137,9 +137,9 @@ class _Connector(SSHConnector):  # type: ignore[misc]
     def run_shell_command(self, command: object, *arguments: object, **options: object) -> object:
         """Run a command, with umask 022 in a shell. Raises `EngineError` if it prints more than a node may."""
         if str(options.get("_shell_executable", "sh")).endswith("sh"):
-            command = StringCommand("umask 022 &&", command)  # within sudo, whose PAM session may set another
+            command = StringCommand("umask 022 &&", command)  # within sudo: its PAM session may set another umask
         client, limited = self.client, _LimitedClient(self.client, self.link.target)
-        self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
+        self.client = limited  # type: ignore[assignment]  # the parts of a connection that pyinfra uses for a command
         own = options.get("_env")
         options["_env"] = {
             "PATH": PROGRAMS,
@@ -150,7 +150,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         finally:
             self.client = client
         if limited.limit.exceeded:
-            self.link.close()  # paramiko would keep what a node sends on
+            self.link.close()  # paramiko would keep further output of the node
             most = f"{MAX_OUTPUT_BYTES >> 20} MiB of output, or a line of {MAX_LINE_BYTES >> 20} MiB"
             raise EngineError(f"more than {most} on {self.link.target.name}: stopped listening")
         return ended
@@ -171,9 +171,9 @@ def attach(
     staging: str,
     folder: Path,
 ) -> Host:
-    """Return a host whose operations act at once, on the open connection; `data` is `host.data` there."""
+    """Return a host that executes operations immediately, on the open connection; `data` is its `host.data`."""
     target = link.target
-    ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
+    ssh = pyinfra_connection(target, known_hosts)  # some code reads pyinfra's connection data
     sudo = target.become == "sudo"
     config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, SHELL="/bin/sh")
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
@@ -183,7 +183,7 @@ def attach(
     host.connector.link = link
     host.connector.client = link.client()
     host.connected = True
-    Host._get_temp_directory.cache.clear()  # cached by name for the whole process; every deploy has its own
+    Host._get_temp_directory.cache.clear()  # cached by name for the whole process; each deploy has its own folder
     state.activate_host(host)
     state.cwd = str(folder)  # relative sources of files are the role's
     state.set_stage(StateStage.Execute)
@@ -192,27 +192,27 @@ def attach(
 
 
 class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]
-    """Turns a deploy's operations into events. pyinfra calls back before it has stored a result, hence the delay."""
+    """A callback that emits a deploy's operations as events, delayed: pyinfra calls it before it stores a result."""
 
     def __init__(self, role: str, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self.changed = 0
         self._role = role
         self._emit = emit
-        self._told: set[str] = set()
-        self._failed: list[tuple[str, str]] = []  # name and what it said
+        self._reported: set[str] = set()
+        self._failed: list[tuple[str, str]] = []  # name and output
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:
-        """pyinfra begins an operation: tell of those before it, and of this one."""
+        """Report the operations before this one, and the start of this one."""
         self.flush(state, host)
         self._emit("progress", {"role": self._role, "detail": _name(state, op_hash)})
 
     def flush(self, state: State, host: Host) -> None:
-        """Tell of what is complete and has not been told."""
+        """Report complete operations that were not reported yet."""
         for op_hash, operation in state.ops[host].items():
             meta = operation.operation_meta
-            if op_hash in self._told or not meta.is_complete():
+            if op_hash in self._reported or not meta.is_complete():
                 continue
-            self._told.add(op_hash)
+            self._reported.add(op_hash)
             if meta.did_change():
                 self.changed += 1
                 event = {"role": self._role, "kind": "opaque", "name": _name(state, op_hash), "detail": ""}
@@ -221,7 +221,7 @@ class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]
                 self._failed.append((_name(state, op_hash), meta.stderr or meta.stdout))
 
     def failed(self) -> tuple[str, str]:
-        """Name and output of the operation that stopped the deploy; empty if it was not an operation."""
+        """Return name and output of the operation that stopped the deploy; empty without such an operation."""
         return self._failed[-1] if self._failed else ("", "")
 
 

@@ -53,10 +53,10 @@ BOOTS = False
 SAVES = True
 
 
-def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - of every lab
-    """Containers have no memory of their own: None."""
+def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - the same for every lab
+    """Return None: containers share the host's memory."""
     return None
 
 
 def lay_out(lab: Lab, progress: Progress = quiet) -> None:
-    """They are made when they are started."""
+    """Do nothing: containers are made when they start."""

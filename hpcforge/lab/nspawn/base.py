@@ -1,9 +1,9 @@
-"""The trees that nodes are overlays of: a minimal Debian without Python, and layers above it.
+"""The base trees of nodes: a minimal Debian without Python, and layers above it.
 
-A node's file system is a stack, lowest first: *system* (mmdebstrap), *python* (left out for a node that comes without
-Python 3), *lists* (apt's package lists, when those of the system are older than a day), the node's own disk. Trees are
-built under a temporary name and renamed, once per release and content, and never changed afterwards: nodes that run
-hold them mounted. They hold no host keys, no machine id and no name.
+A node's file system is a stack, lowest first: *system* (mmdebstrap), *python* (not for a node without Python 3),
+*lists* (apt's package lists, if those of the system are older than a day), the node's own disk. Trees are built under a
+temporary name and renamed, once per release and content, and never changed afterwards: running nodes have them mounted.
+They have no host keys, no machine id and no name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpcforge.lab.target_state import Trees
 
 _LISTS_MAX_AGE_S = 24 * 3600
 
-# Run by mmdebstrap in the finished tree, which is $1.
+# mmdebstrap runs it for the finished tree, $1.
 _FINISH = rf"""
 set -e
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/var/lib/dbus/machine-id
@@ -33,7 +33,7 @@ for unit in {" ".join(node_system.MASKED_UNITS)}; do ln -sf /dev/null "$1"/etc/s
 echo '{node_system.APT_CONF[1]}' > "$1"/{node_system.APT_CONF[0]}
 """
 
-# apt's index of all packages, which every node would otherwise compute for itself, goes into the layer.
+# apt's index of all packages goes into the layer: else every node would compute it.
 _ADD_PYTHON = r"""
 set -e
 apt-get "$@" -qq install --yes --no-install-recommends python3
@@ -41,7 +41,7 @@ apt-get clean
 apt-cache "$@" gencaches -qq
 """
 
-# Run with mounts of its own, so that nothing stays mounted whatever becomes of us.
+# It runs in its own mount namespace: nothing stays mounted, however hpcforge ends.
 _IN_LAYER = r"""
 set -e
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/tree,workdir=$2/work" "$2/root"
@@ -54,22 +54,22 @@ exec chroot "$root" "$@"
 
 
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
-    """Return the lower layers of new nodes of a release, as `ensure` leaves them. Call under the host lock."""
+    """Return the lower layers of new nodes of a release, made by `ensure`. Call under the host lock."""
     ensure(release, in_use, progress)
     return Trees(*(tuple(map(str, layers(release, python))) for python in (True, False)))
 
 
 def layers(release: str, python: bool) -> tuple[Path, ...]:
-    """Return the trees under a node's disk, highest first, as `ensure` left them."""
+    """Return the trees under a node's disk, highest first; `ensure` makes them."""
     home = _home(release)
-    wanted = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
-    return tuple(path for path in wanted if path.is_dir())
+    candidates = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
+    return tuple(path for path in candidates if path.is_dir())
 
 
 def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
-    """Build what is missing of the trees of a release, refresh old package lists, drop trees that no node uses.
+    """Build missing trees of a release, refresh old package lists, and remove unused trees.
 
-    Call under the host lock. `in_use` are the trees that nodes of any lab are overlays of.
+    Call under the host lock. `in_use` are the base trees of nodes of any lab.
     """
     home = _home(release)
     home.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
 
 
 def _home(release: str) -> Path:
-    """Return the directory of a release's trees, named by their contents."""
+    """Return the directory of a release's trees; its name follows from their recipe."""
     recipe = "\n".join(
         [
             release,
@@ -100,7 +100,7 @@ def _home(release: str) -> Path:
 
 
 def _apt_options(release: str) -> tuple[str, ...]:
-    """Options of apt: this host's settings. The lists of testing are valid for a week, and mirrors may be older."""
+    """Return apt's options: this host's settings. Lists of testing are valid for a week, and mirrors may be older."""
     expired = ("-oAcquire::Check-Valid-Until=false",) if is_testing(release) else ()
     return (*package_sources.options(), *expired)
 
@@ -142,7 +142,7 @@ def _refresh_lists(home: Path, release: str, progress: Progress) -> None:
     update = ("apt-get", *_apt_options(release), "-qq", "-oAPT::Update::Error-Mode=any", "update")
     try:
         _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
-    except HostError as error:  # old lists still serve what is cached
+    except HostError as error:  # old lists still work for cached packages
         progress(f"package lists stay {_lists_age_s(home) / 86400:.0f} days old: {str(error).splitlines()[-1]}")
 
 
@@ -153,7 +153,7 @@ def _lists_age_s(home: Path) -> float:
 
 def _fresh(building: Path) -> Path:
     if building.exists():
-        remove_tree(building)  # of a run that was cut off; its mounts went with it
+        remove_tree(building)  # from an interrupted run; its mounts ended with it
     building.mkdir(mode=0o755)
     return building
 
@@ -166,21 +166,21 @@ def _finish(building: Path, tree: Path) -> None:
 
 
 def _sweep(home: Path, in_use: set[Path], progress: Progress) -> None:
-    """Remove trees of old recipes and old package lists, unless a node is an overlay of them."""
+    """Remove trees of old recipes and old package lists, unless a node uses them."""
     mounted = Path("/proc/self/mounts").read_text()  # also by a lab whose record cannot be read
-    for other in home.parent.iterdir():
-        same_release = other.name.rpartition("-")[0] == home.name.rpartition("-")[0]
-        used = str(other) in mounted or any(tree.is_relative_to(other) for tree in in_use)
-        if other != home and same_release and not used:
-            progress(f"removing {other}, of an older recipe")
-            remove_tree(other)
+    for base in home.parent.iterdir():
+        same_release = base.name.rpartition("-")[0] == home.name.rpartition("-")[0]
+        used = str(base) in mounted or any(tree.is_relative_to(base) for tree in in_use)
+        if base != home and same_release and not used:
+            progress(f"removing {base}, of an older recipe")
+            remove_tree(base)
     for lists in sorted(home.glob("lists-*"))[:-1]:
         if lists not in in_use and str(lists) not in mounted:
             remove_tree(lists)
 
 
-def _timed(what: str, progress: Progress, work: Callable[[], None]) -> None:
-    progress(f"{what} ...")
+def _timed(label: str, progress: Progress, work: Callable[[], None]) -> None:
+    progress(f"{label} ...")
     started = time.monotonic()
     work()
-    progress(f"{what}: {time.monotonic() - started:.0f} s")
+    progress(f"{label}: {time.monotonic() - started:.0f} s")

@@ -1,7 +1,7 @@
-"""Nodes' disks: what a node writes, in an overlay above the base trees and the disks that saves have set aside.
+"""Nodes' disks: a node's writes, in an overlay above the base trees and the disks of saves.
 
-A disk is a directory `disks/NUMBER` of its node's. The one that the node was made on holds its public host key, and the
-mark that it was prepared, as well.
+A disk is a directory `disks/NUMBER` of its node. The node's first disk also has its public host key, and the mark that
+it was prepared.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
 
 
-# Writing files of trees that are being made.
+# Files of trees under construction.
 def write_new(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file of an unused tree, in place of the old one."""
+    """Write a file of an unused tree, replacing the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # never through a symbolic link of the tree into the host
     path.write_text(text)
     path.chmod(mode)
 
 
-# The address is set by the node itself, so that it is back after a reboot inside the node. No default route: a node
-# reaches its lab and nothing else.
+# The node itself sets the address, also after a reboot. No default route: a node reaches only its lab.
 _NETWORK_UNIT = """\
 [Unit]
 Description=Address on the lab's bridge
@@ -52,7 +51,7 @@ WantedBy=multi-user.target
 
 
 def mount(lab: Lab, node: PlacedNode) -> Path:
-    """Mount the root of a node that does not run, prepared if it is new."""
+    """Mount the root of a stopped node, prepared if it is new."""
     home = lab.node_directory(node.name)
     root = home / "root"
     if not prepared(lab, node):
@@ -66,17 +65,17 @@ def mount(lab: Lab, node: PlacedNode) -> Path:
 
 
 def prepared(lab: Lab, node: PlacedNode) -> bool:
-    """Whether the node is a machine yet: with a host key, a name and an address."""
+    """Return whether the node is prepared: with a host key, a name and an address."""
     return (_made_on(lab, node) / "prepared").exists()
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
-    """Return the folder of a node's own writes since it was made or since the last save or restore. Made if missing."""
+    """Return the folder of a node's writes since it was made or last saved or restored. Make it if missing."""
     upper = _disk(lab, node, 0) / "upper"
     if not upper.exists():
         new = upper.with_name("new")
         new.mkdir(parents=True, exist_ok=True)
-        # The root directory of the node: whatever our umask, and as the node may have set it.
+        # The root directory of the node: independent of the umask, and with the node's own changes.
         below = (_disk(lab, node, 1) / "upper").stat() if len(node.disks) > 1 else None
         new.chmod(0o755 if below is None else stat.S_IMODE(below.st_mode))
         os.chown(new, below.st_uid if below else 0, below.st_gid if below else 0)
@@ -86,8 +85,8 @@ def written(lab: Lab, node: PlacedNode) -> Path:
 
 def check(lab: Lab, node: PlacedNode) -> None:
     """Raise `LabError` if a disk or base of a node is missing."""
-    kept = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
-    missing = [layer for layer in (*kept, *node.layers) if not Path(layer).is_dir()]
+    lower = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
+    missing = [layer for layer in (*lower, *node.layers) if not Path(layer).is_dir()]
     if missing:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
@@ -95,46 +94,46 @@ def check(lab: Lab, node: PlacedNode) -> None:
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
-    """Remove all disks but these (node and number), and what is left of nodes that have none."""
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
+    """Remove all disks except these (node and number), and leftovers of nodes without disks."""
     unwanted = [
-        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
+        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in keep
     ]
     for disk in unwanted:
         remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
-        if not any(node == home.name for node, _ in wanted):
+        if not any(node == home.name for node, _ in keep):
             unmount(home)
             remove_tree(home)
 
 
-def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    paths = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) / "upper" for disk in wanted}
-    there = {disk: path for disk, path in paths.items() if path.is_dir()}
-    said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""
-    return {disk: int(line.split()[0]) for disk, line in zip(there, said.splitlines(), strict=True)}
+    paths = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) / "upper" for disk in disks}
+    existing = {disk: path for disk, path in paths.items() if path.is_dir()}
+    output = run("du", "--summarize", "--block-size=1K", *existing.values()) if existing else ""
+    return {disk: int(line.split()[0]) for disk, line in zip(existing, output.splitlines(), strict=True)}
 
 
 def unmount(directory: Path) -> None:
     """Unmount everything under a directory; `LabError` if something stays."""
     for path in mounted_under(directory):
-        # A node that has just ended may hold its files a moment longer.
+        # An ended node may keep its files open for a moment.
         if not processes.wait_until(partial(_try_unmount, path), timeout_s=5, every_s=0.1):
             run("umount", "--lazy", path)
-    if left := mounted_under(directory):
-        raise LabError(f"{left[0]} stays mounted", f"see `fuser -vm {left[0]}`, end what uses it, then try again")
+    if busy := mounted_under(directory):
+        raise LabError(f"{busy[0]} stays mounted", f"see `fuser -vm {busy[0]}`, end what uses it, then try again")
 
 
 def mounted_under(directory: Path) -> list[Path]:
-    """Mount points at or under a directory, deepest first."""
+    """Return the mount points at or under a directory, deepest first."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(line.split()[4]) for line in lines]
     return [point for point in reversed(points) if point.is_relative_to(directory)]
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
-    """Return the public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
+    """Return a node's public host key, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
     if not prepared(lab, node):
         return None
     return " ".join((_made_on(lab, node) / "host_key.pub").read_text().split()[:2])
@@ -157,7 +156,7 @@ def _try_unmount(path: Path) -> bool:
 
 
 def _discard(lab: Lab, node: PlacedNode) -> None:
-    """Remove what a preparation that was cut off has left."""
+    """Remove leftovers of an interrupted preparation."""
     unmount(lab.node_directory(node.name))
     if _made_on(lab, node).exists():
         remove_tree(_made_on(lab, node))
@@ -169,8 +168,8 @@ def _mount_overlay(lab: Lab, node: PlacedNode) -> None:
     work, root = upper.with_name("work"), lab.node_directory(node.name) / "root"
     for directory in (work, root):
         directory.mkdir(exist_ok=True)
-    # Paths from here, and so short ones: all options of a mount together have a page. What may depend on the host is
-    # said: an index, or directories moved by reference, would tie a disk to the very stack that it was written on.
+    # Relative paths are short: all options of a mount together have a page. Options that may depend on the host are
+    # set: an index, or redirected directories, would bind a disk to the stack that it was written on.
     options = [
         f"lowerdir={':'.join((*(f'{disk}/upper' for disk in node.disks[1:]), *node.layers))}",
         f"upperdir={node.disks[0]}/upper,workdir={node.disks[0]}/work",
@@ -180,7 +179,7 @@ def _mount_overlay(lab: Lab, node: PlacedNode) -> None:
 
 
 def _prepare(lab: Lab, node: PlacedNode, root: Path) -> None:
-    """Make a node of a copy of the base: its name, keys, address, packages and login user."""
+    """Prepare a node's root: its name, keys, address, packages and login user."""
     write_new(root / "etc/hostname", f"{node.name}\n")
     write_new(root / "etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n::1 localhost ip6-localhost\n")
     write_new(root / "etc/machine-id", f"{uuid.uuid4().hex}\n", 0o444)
@@ -205,7 +204,7 @@ def _give_host_key(lab: Lab, node: PlacedNode, root: Path) -> None:
 def _give_login_user(lab: Lab, root: Path) -> None:
     user = lab.login_user
     number = [] if lab.login_uid is None else [f"--uid={lab.login_uid}", f"--gid={lab.login_uid}"]
-    if number:  # the blueprint's, or its own account would be in the way
+    if number:  # the blueprint's number: a default one may conflict with its accounts
         run("chroot", root, "groupadd", f"--gid={lab.login_uid}", user)
     run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", *number, user)
     write_new(root / "etc/sudoers.d" / user, f"{user} ALL=(ALL) NOPASSWD: ALL\n", 0o440)

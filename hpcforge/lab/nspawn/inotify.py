@@ -1,4 +1,4 @@
-"""The one setting of the host that containers need changed, for as long as any lab is there: they share its kernel."""
+"""The host's setting that containers need, as long as a lab exists: they share its kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.host.paths import STATE
 from hpcforge.lab.names import lab_names
 
-# systemd in a node takes about 8 instances, so the kernel's default of 128 ends at the 17th node.
+# systemd in a node uses about 8 instances: the kernel's default of 128 ends at the 17th node.
 _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 _WANTED = 4096
 
@@ -19,8 +19,8 @@ def raise_limit() -> None:
     current = int(_INSTANCES.read_text())
     if current >= _WANTED:
         return
-    # Written down before the change, so that a crash in between loses nothing. A value noted before a reboot may be
-    # out of date; the one we see now is then the host's own.
+    # Recorded before the change, so that a crash in between loses nothing. A record from before a reboot may be out of
+    # date; the present value is then the host's own.
     write_atomically(_record(), json.dumps({"boot_id": _boot_id(), "before": current, "set": _WANTED}))
     _INSTANCES.write_text(str(_WANTED))
 

@@ -1,4 +1,4 @@
-"""Starting and stopping nodes as nspawn machines."""
+"""Start and stop of nodes as nspawn machines."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
 
 # A node's own control groups.
 #
-# Nodes that are started from one cgroup share systemd's hierarchy on the host, and services in them then fail at
-# random. So on hosts with the name=systemd hierarchy or a plain cgroup2 mount each node gets a directory there; a
-# host that runs systemd on the unified hierarchy does it with a service unit instead (see `machines.launch`).
+# Nodes that start from one cgroup share systemd's hierarchy on the host, and their services then fail at random. So on
+# hosts with the name=systemd hierarchy or a plain cgroup2 mount each node gets a directory there; on a host with
+# systemd on the unified hierarchy a service unit does that (see `_launch`).
 _PREFIX = "hpcforge-"
 
 
 def _hierarchies() -> list[Path]:
-    """Mount points of name=systemd and of cgroup2, in /sys/fs/cgroup."""
-    found = []
+    """Return the mount points of name=systemd and of cgroup2, in /sys/fs/cgroup."""
+    mounts = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, options, *_ = line.split()
-        if not where.startswith("/sys/fs/cgroup"):
+        _, mount_point, kind, options, *_ = line.split()
+        if not mount_point.startswith("/sys/fs/cgroup"):
             continue
         if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
-            found.append(Path(where))
-    return found
+            mounts.append(Path(mount_point))
+    return mounts
 
 
 def make(machine: str) -> list[Path]:
@@ -50,7 +50,7 @@ def make(machine: str) -> list[Path]:
 
 
 def remove_groups(machine: str) -> None:
-    """Kill what is left in a machine's control groups and remove them."""
+    """Kill remaining processes in a machine's control groups and remove the groups."""
     for hierarchy in _hierarchies():
         group = hierarchy / f"{_PREFIX}{machine}"
         if group.is_dir():
@@ -58,13 +58,13 @@ def remove_groups(machine: str) -> None:
 
 
 def machines_of(tags: Iterable[str]) -> set[str]:
-    """Machines of these labs that have control groups."""
+    """Return the machines of these labs that have control groups."""
     groups = [group.name for tag in tags for top in _hierarchies() for group in top.glob(f"{_PREFIX}{tag}-*")]
     return {name.removeprefix(_PREFIX) for name in groups}
 
 
 def _remove_tree(group: Path) -> bool:
-    """Whether the group is gone now."""
+    """Kill and remove a group; return whether it is removed."""
     for directory, _, _ in os.walk(group, topdown=False):
         for pid in (Path(directory) / "cgroup.procs").read_text().split():
             _kill(int(pid))
@@ -72,7 +72,7 @@ def _remove_tree(group: Path) -> bool:
             Path(directory).rmdir()
         except FileNotFoundError:
             continue
-        except OSError:  # a killed process is still leaving
+        except OSError:  # a killed process has not ended yet
             return False
     return True
 
@@ -87,13 +87,13 @@ def _kill(pid: int) -> None:
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
 _POWER_OFF_S = 15
 _READY_S = 90
-# For file systems that need no module of the kernel's, and for networks of users' containers.
+# For FUSE file systems, and for networks of users' containers.
 _DEVICES = ("/dev/fuse", "/dev/net/tun")
-# cgroup v2 alone, as on metal. systemd 258 and later knows nothing else; without this, nspawn goes by the host.
+# cgroup v2 only, as on metal. systemd 258 and later needs it; without this, nspawn follows the host.
 _PURE_V2 = ("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 _AT_ONCE = 8  # machines that are killed at the same time
 
-# Enters its control groups, then runs nspawn, again for as long as it says that the node rebooted (exit code 133).
+# Enters its control groups, then runs nspawn, again as long as the node reboots (exit code 133).
 _KEEPER = r"""
 while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
 shift
@@ -101,66 +101,66 @@ while "$@"; [ $? = 133 ]; do :; done
 """
 
 
-def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:  # noqa: ARG001 - it takes seconds
-    """Have a node running and answering on SSH; true if it was started now. `LabError` with its console if not."""
+def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:  # noqa: ARG001 - it takes only seconds
+    """Start a node until it answers on SSH; return true if it was started now. `LabError` with its console if not."""
     started = not running(lab, node)
     if started:
-        stop(lab, node, graceful=False)  # what a crash may have left of it
+        stop(lab, node, graceful=False)  # after a crash
         _launch(lab, node, disks.mount(lab, node))
     _wait_ready(lab, node)
     return started
 
 
 def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
-    """Stop a node if it runs, and free all it holds on the host but its disk; false if it had to be killed."""
+    """Stop a node if it runs, and free its resources on the host except its disk; return false if it was killed."""
     in_order = _stop(lab.machine(node.name), graceful=graceful)
     disks.unmount(lab.node_directory(node.name))
     return in_order
 
 
 def remove(directory: Path, tags: Collection[str]) -> None:
-    """Kill all machines of a lab and unmount their disks, found by what is on the host."""
-    found = _machines_of(directory) | machines_of(tags)
-    # Killed, not powered off: nothing of these disks is kept.
+    """Kill all machines of a lab and unmount their disks, by the present state of the host."""
+    machines = _machines_of(directory) | machines_of(tags)
+    # Killed, not powered off: these disks are lost.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(found)))
+        list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(machines)))
     disks.unmount(directory)
 
 
 def _stop(machine: str, *, graceful: bool) -> bool:
-    """Stop a machine, in order or at once, and remove what is left of it; false if it had to be killed."""
+    """Stop a machine, gracefully or at once, and remove its leftovers; return false if it was killed."""
     in_order = [_end(pid, machine, graceful=graceful) for pid in _spawners(machine)]
     remove_groups(machine)
     # The kernel removes the interface some time after the last process: until then nspawn could not start the machine.
-    # A name that is too long for one is its other name.
+    # A name that is too long is the interface's alternative name.
     tried("ip", "link", "delete", "dev", f"vb-{machine}")
     return all(in_order)
 
 
 def running(lab: Lab, node: PlacedNode) -> bool:
-    """Whether a node has its process 1."""
+    """Return whether a node has its process 1."""
     return _init(lab.machine(node.name)) is not None
 
 
 def started_s() -> dict[str, float]:
-    """All machines of labs that run, and when each was started, in seconds since 1970."""
-    found = {}
+    """Return the running machines of labs, with start times in seconds since 1970."""
+    times = {}
     for pid in processes.find(_spawns):
         machine = _option(processes.arguments(pid), "--machine")
         began_s = processes.started_s(pid)
         if machine and began_s is not None and processes.init_of(pid) is not None:
-            found[machine] = began_s
-    return found
+            times[machine] = began_s
+    return times
 
 
 def _machines_of(directory: Path) -> set[str]:
-    """Machines whose root lies under a directory."""
-    found = set()
+    """Return the machines with a root under a directory."""
+    machines = set()
     for pid in processes.find(_spawns):
         argv = processes.arguments(pid)
         if Path(_option(argv, "--directory") or "/").is_relative_to(directory):
-            found.add(_option(argv, "--machine"))
-    return found - {""}
+            machines.add(_option(argv, "--machine"))
+    return machines - {""}
 
 
 def _spawns(argv: list[str]) -> bool:
@@ -188,17 +188,17 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         "--resolv-conf=off",
         "--link-journal=no",
     ]
-    shared = lab.directory / "shared"  # what stands in for storage that a site's nodes share
+    shared = lab.directory / "shared"  # the stand-in for shared storage of a site
     shared.mkdir(exist_ok=True)
     shared.chmod(0o1777)
     nspawn.append(f"--bind={shared}:{SHARED_FOLDER}")
-    if not Path(f"/run/systemd/nspawn/{machine}.nspawn").exists():  # an option would replace its filter
-        nspawn.append("--system-call-filter=@keyring")  # as on a machine: containers of jobs have session keyrings
+    if not Path(f"/run/systemd/nspawn/{machine}.nspawn").exists():  # the option would replace that file's filter
+        nspawn.append("--system-call-filter=@keyring")  # allowed as on metal: containers of jobs have session keyrings
     nspawn += [f"--bind={own}:{path}" for path, own in _devices(lab).items()]
     console = _console(lab, node)
     console.unlink(missing_ok=True)
     if Path("/run/systemd/system").is_dir():
-        # A service has a cgroup of its own, with its controllers handed on, and outlives the session that starts it.
+        # A service has its own cgroup with delegated controllers, and outlives the session that starts it.
         unit = [f"--unit=hpcforge-{machine}", "--collect", "--quiet", "--property=Delegate=yes"]
         reboots = ["--property=RestartForceExitStatus=133", "--property=SuccessExitStatus=133"]
         run("systemd-run", *unit, *reboots, f"--property=StandardOutput=append:{console}", *nspawn)
@@ -208,8 +208,7 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
 
 
 def _devices(lab: Lab) -> dict[str, Path]:
-    """Return the device files that every user may open on a node, as on a machine with udev, and the lab's own for
-    each.
+    """Return device files that every user may open on a node, as with udev, each with the lab's own file for it.
 
     Plain bind mounts would have the modes of the host's files: without udev only root may open them.
     """
@@ -219,14 +218,14 @@ def _devices(lab: Lab) -> dict[str, Path]:
     for path in map(Path, _DEVICES):
         if path.exists():
             own[str(path)] = folder / path.name
-            with contextlib.suppress(FileExistsError):  # nodes start side by side
+            with contextlib.suppress(FileExistsError):  # nodes start in parallel
                 os.mknod(own[str(path)], stat.S_IFCHR, path.stat().st_rdev)
             own[str(path)].chmod(0o666)
     return own
 
 
 def _end(pid: int, machine: str, *, graceful: bool) -> bool:
-    """End one nspawn process and the node in it; false if the node had to be killed."""
+    """End one nspawn process and the node in it; return false if the node was killed."""
 
     def ours() -> bool:
         return _is_spawner(processes.arguments(pid), machine)
@@ -238,7 +237,7 @@ def _end(pid: int, machine: str, *, graceful: bool) -> bool:
         def runs() -> bool:
             return processes.init_of(pid) == init
 
-        # Twice: a node that is still booting does not hear the first.
+        # Twice: a booting node ignores the first signal.
         in_order = graceful and processes.end(init, runs, (_POWER_OFF, 2.0), (_POWER_OFF, _POWER_OFF_S))
         if not in_order:
             processes.end(init, runs, (signal.SIGKILL, 3.0))
@@ -258,7 +257,7 @@ def _wait_ready(lab: Lab, node: PlacedNode) -> None:
 
 
 def _refused(lab: Lab, node: PlacedNode) -> bool:
-    """Whether nspawn has given up before process 1 was there."""
+    """Return whether nspawn gave up before process 1 started."""
     console = _console(lab, node)
     return console.exists() and console.stat().st_size > 0 and not _spawners(lab.machine(node.name))
 
@@ -268,10 +267,10 @@ def _lets_users_in(machine: str) -> bool:
     return init is not None and not Path(f"/proc/{init}/root/run/nologin").exists()
 
 
-def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+def _dead(lab: Lab, node: PlacedNode, problem: str) -> LabError:
     console = _console(lab, node)
-    said = console.read_text(errors="replace").splitlines()[-10:] if console.exists() else []
-    return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
+    lines = console.read_text(errors="replace").splitlines()[-10:] if console.exists() else []
+    return LabError("\n".join([f"node {node.name} {problem}", *lines]), f"its console is in {console}")
 
 
 def _console(lab: Lab, node: PlacedNode) -> Path:

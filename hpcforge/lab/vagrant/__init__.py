@@ -1,4 +1,4 @@
-"""Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.Kind`.
+"""Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.LabBackend`.
 
 Their disks are made of the same image as virtual machines (`hpcforge.lab.vm`), and they get their identity in the same
 way; so this kind may import that one, beside `hpcforge.lab`, `hpcforge.image` and `hpcforge.host`. Only
@@ -79,6 +79,6 @@ def written(lab: Lab, node: PlacedNode) -> Path:  # noqa: ARG001 - there is none
     raise LabError(f"node {node.name} is a machine of Vagrant's, which keeps no saves", "use `--on vm`")
 
 
-def disk_sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
-    """None: there are no saves."""
+def disk_sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
+    """Return nothing: there are no saves."""
     return {}

@@ -1,4 +1,4 @@
-"""libvirt on this machine: its daemons, where no service manager runs them, and what is left of a lab in it."""
+"""libvirt on this machine: its daemons, if no service manager runs them, and the leftovers of a lab in it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hpcforge.lab.errors import LabError
 from hpcforge.host.paths import RUN
 from hpcforge.lab.names import lab_directory, lab_names
 
-LAID_OUT = "vagrant.json"  # what the Vagrantfile reads, in a lab's folder
+LAID_OUT = "vagrant.json"  # the Vagrantfile's input, in a lab's folder
 _SOCKET = Path("/run/libvirt/libvirt-sock")
-_DAEMONS = ("virtlogd", "libvirtd")  # in the order in which they start
+_DAEMONS = ("virtlogd", "libvirtd")  # in starting order
 _POOL = "default"
 _URI = "qemu:///system"
 _START_S = 30
 
 
 def ensure() -> None:
-    """Have libvirt answer. Where systemd runs it does so anyway: its sockets start it."""
+    """Start libvirt, and wait until it answers. With systemd its sockets start it."""
     if _answers():
         return
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -32,12 +32,12 @@ def ensure() -> None:
             _ours(name).touch()
             daemon([f"/usr/sbin/{name}"], RUN / f"{name}.log")
     if not processes.wait_until(_answers, _START_S, every_s=0.3):
-        said = (RUN / "libvirtd.log").read_text(errors="replace").splitlines()[-5:]
-        raise LabError("\n".join(["libvirt does not answer on this machine", *said]), "start libvirtd, then try again")
+        lines = (RUN / "libvirtd.log").read_text(errors="replace").splitlines()[-5:]
+        raise LabError("\n".join(["libvirt does not answer on this machine", *lines]), "start libvirtd, then try again")
 
 
 def release() -> None:
-    """End those of its daemons that we started, once no lab is left that needs them."""
+    """End the daemons that hpcforge started, once no lab needs them."""
     if any((lab_directory(name) / LAID_OUT).exists() for name in lab_names()):
         return
     for name in reversed(_DAEMONS):
@@ -47,25 +47,25 @@ def release() -> None:
             _ours(name).unlink()
 
 
-def there() -> bool:
-    """Whether this machine has libvirt at all."""
+def is_installed() -> bool:
+    """Return whether this machine has libvirt."""
     return shutil.which("virsh", path=PATH) is not None
 
 
 def domains(prefixes: Collection[str]) -> list[str]:
-    """Machines whose names begin so, running or not."""
+    """Return the machines with these name prefixes, running or not."""
     return _beginning(run(*_virsh("list", "--all", "--name")).split(), prefixes)
 
 
 def remove_domain(name: str) -> None:
-    """Kill a machine and forget it; what it has written goes with `remove_volumes`."""
+    """Kill a machine and undefine it; `remove_volumes` removes its disks."""
     if name in run(*_virsh("list", "--name")).split():
         run(*_virsh("destroy", name))
     run(*_virsh("undefine", name, "--managed-save", "--snapshots-metadata"))
 
 
 def remove_volumes(prefixes: Collection[str]) -> None:
-    """Remove the disks whose names begin so."""
+    """Remove the disks with these name prefixes."""
     if _POOL not in run(*_virsh("pool-list", "--name")).split():
         return
     run(*_virsh("pool-refresh", _POOL))

@@ -1,4 +1,4 @@
-"""Nodes as Vagrant's machines: writes the input of the Vagrantfile, and runs Vagrant."""
+"""Nodes as Vagrant's machines: the input of the Vagrantfile, and the calls of Vagrant."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from typing import Any
 from hpcforge.lab.vm import qemu
 
 
-# What the Vagrantfile is given, and the names under which libvirt has what it makes of that.
+# The Vagrantfile's input, and libvirt's names of the resulting objects.
 _STEP = re.compile(r"==> ([A-Za-z0-9-]{1,63}): (\S.*)")
 
 
 @dataclass(frozen=True)
 class VagrantBox:
-    """What Vagrant calls the disk that machines are made on: a name of its own, and where it is fetched from."""
+    """Vagrant's base disk of machines: its name, and its source."""
 
     name: str
     url: str
@@ -54,7 +54,7 @@ class VagrantBox:
 
 @dataclass(frozen=True)
 class NetworkCard:
-    """A network card on a bridge of the lab's."""
+    """A network card on a bridge of the lab."""
 
     bridge: str
     mac: str
@@ -62,11 +62,11 @@ class NetworkCard:
 
 @dataclass(frozen=True)
 class VagrantMachine:
-    """One machine. It boots the kernel with an initrd of its own, in which its identity is (decision 38)."""
+    """One machine. It boots the kernel with its own initrd, which has its identity (decision 38)."""
 
     memory_mib: int
     cpus: int
-    mac: str  # of the card that Vagrant adds, before all others, to reach it
+    mac: str  # MAC of the card that Vagrant adds first, to reach the machine
     cards: tuple[NetworkCard, ...]
     box: VagrantBox
     kernel: str
@@ -100,29 +100,29 @@ def vagrantfile_document(
 
 
 def box_metadata(disk_bytes: int) -> dict[str, Any]:
-    """metadata.json of a box for libvirt; whole GiB, as the provider wants them."""
+    """Return metadata.json of a box for libvirt; whole GiB, as the provider requires."""
     return {"provider": "libvirt", "format": "qcow2", "virtual_size": -(-disk_bytes // (1 << 30))}
 
 
 def domain_in(words: Sequence[str]) -> str:
-    """Of which of libvirt's domains a QEMU's command line is; "" if it is of none.
+    """Return the libvirt domain of a QEMU command line; "" without one.
 
     libvirt 9 writes `-name guest=DOMAIN,debug-threads=on`.
     """
     if not words or Path(words[0]).name != qemu.PROGRAM or "-name" not in words[:-1]:
         return ""
-    said = words[words.index("-name") + 1]
-    return said.removeprefix("guest=").partition(",")[0] if said.startswith("guest=") else ""
+    guest = words[words.index("-name") + 1]
+    return guest.removeprefix("guest=").partition(",")[0] if guest.startswith("guest=") else ""
 
 
 def step_in(line: str) -> str | None:
     """Return the step that a line of Vagrant's output reports; None for a setting or the rest of a message."""
-    found = _STEP.fullmatch(line.rstrip())
-    return None if found is None else f"{found[1]}: Vagrant: {found[2]}"
+    match = _STEP.fullmatch(line.rstrip())
+    return None if match is None else f"{match[1]}: Vagrant: {match[2]}"
 
 
-_BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as a user of its own there, who may not look into labs
-_DISK_BYTES = 20 << 30  # as a machine sees it: its root file system grows to that when it first boots
+_BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as another user there, without access to labs
+_DISK_BYTES = 20 << 30  # the machine sees this size: its root file system grows to it at its first boot
 _BOX = "disk.box"
 _OF_VAGRANT = 99  # the number of the card that Vagrant adds
 _ANSWER_S = 300
@@ -130,7 +130,7 @@ _AT_WORK = threading.Lock()
 
 
 def lay_out(lab: Lab, progress: Progress = quiet) -> None:
-    """Write what the Vagrantfile reads, and all that it names: box, kernel, and an initrd for each machine."""
+    """Write the Vagrantfile's input with all its files: box, kernel, and an initrd for each machine."""
     if os.uname().machine != "x86_64":
         raise LabError("machines of Vagrant are those of x86-64", "use containers: `--on nspawn`")
     boot = _boot(lab.tag)
@@ -148,15 +148,15 @@ def lay_out(lab: Lab, progress: Progress = quiet) -> None:
 
 
 def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
-    """Have a node running and answering on the lab's bridge. Vagrant starts all that the blueprint has side by side.
+    """Start a node until it answers on the lab's bridge. Vagrant starts all nodes of the blueprint in parallel.
 
     `progress` gets each step that Vagrant reports.
     """
     ran = running(lab, node)
     with _AT_WORK:
         if not running(lab, node):
-            wanted = {node.name, *lab.in_blueprint}
-            off = [node.name for node in lab.nodes if node.name in wanted and not running(lab, node)]
+            names = {node.name, *lab.in_blueprint}
+            off = [node.name for node in lab.nodes if node.name in names and not running(lab, node)]
             progress(f"vagrant up {' '.join(off)}")
             _vagrant(lab, "up", "--provider", "libvirt", *off, progress=progress)
             progress(f"vagrant up has ended; waiting until SSH answers, at most {_ANSWER_S} s for each machine")
@@ -166,7 +166,7 @@ def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
 
 
 def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
-    """Stop a node if it runs; false if it was killed."""
+    """Stop a node if it runs; return false if it was killed."""
     if running(lab, node):
         with _AT_WORK:
             _vagrant(lab, "halt", *([] if graceful else ["--force"]), node.name)
@@ -174,22 +174,22 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 
 
 def running(lab: Lab, node: PlacedNode) -> bool:
-    """Whether a node has its QEMU."""
+    """Return whether a node's QEMU runs."""
     return bool(processes.find(lambda argv: domain_in(argv) == _domain(lab, node)))
 
 
 def started_s() -> dict[str, float]:
-    """All machines of libvirt's that run, as a lab would call them, and when each was started, in s since 1970."""
-    found = processes.find(lambda argv: bool(domain_in(argv)))
-    began = ((domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
+    """Return libvirt's running machines by a lab's names for them, with start times in s since 1970."""
+    pids = processes.find(lambda argv: bool(domain_in(argv)))
+    began = ((domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in pids)
     parts = ((name.partition("-"), at_s) for name, at_s in began if at_s is not None)
     return {machine_name(tag, node): at_s for (tag, _, node), at_s in parts if node}
 
 
 def memory_mib(lab: Lab) -> int | None:
     """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
-    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
-    return min(had) * 15 // 16 if had else None
+    sizes = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(sizes) * 15 // 16 if sizes else None
 
 
 def host_key(lab: Lab, node: PlacedNode) -> str | None:
@@ -199,7 +199,7 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 
 
 def check_disks(lab: Lab, node: PlacedNode) -> None:
-    """`LabError` if what a node is made from is gone."""
+    """Raise `LabError` if a file of a node's image is missing."""
     files = [Path(layer) / name for layer in node.layers for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD)]
     if missing := [path for path in files if not path.is_file()]:
         raise LabError(
@@ -208,25 +208,25 @@ def check_disks(lab: Lab, node: PlacedNode) -> None:
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
-    """Destroy all machines but those whose folder (node and number) is wanted."""
-    gone = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in
-    wanted]
-    for disk in gone:
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
+    """Destroy all machines except those with these folders (node and number)."""
+    removed = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in
+    keep]
+    for disk in removed:
         with _AT_WORK:
             _vagrant(lab, "destroy", "--force", disk.parents[1].name)
         remove_tree(disk)
 
 
 def remove(directory: Path, tags: Collection[str]) -> None:
-    """Remove all machines of a lab with their disks and box, by Vagrant and then by what libvirt still has."""
-    if not libvirt.there() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
+    """Remove all machines of a lab with their disks and box, by Vagrant, and then the leftovers in libvirt."""
+    if not libvirt.is_installed() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
         return
     libvirt.ensure()
-    if said := _said(directory):
-        _call("destroy", "--force", env=_environment(directory, said), must=False)  # what it leaves is found below
-        for box in {machine["box"]["name"] for machine in said["machines"].values()}:
-            _call("box", "remove", "--force", "--all", box, env=_environment(directory, said), must=False)
+    if document := _document(directory):
+        _call("destroy", "--force", env=_environment(directory, document), must=False)  # leftovers are removed below
+        for box in {machine["box"]["name"] for machine in document["machines"].values()}:
+            _call("box", "remove", "--force", "--all", box, env=_environment(directory, document), must=False)
     if prefixes := [f"{tag}-" for tag in tags]:
         for name in libvirt.domains(prefixes):
             libvirt.remove_domain(name)
@@ -290,7 +290,7 @@ def _identity(lab: Lab, node: PlacedNode, names: Mapping[str, str], outside: str
 
 
 def _image(tag: str, layer: Path) -> Path:
-    """Kernel, disk, and a box of a few hundred KiB above that, of an image, for QEMU's user: once for all machines."""
+    """Return the folder of an image's kernel, disk and box (a few hundred KiB) for QEMU's user, made once."""
     image = _boot(tag) / layer.parent.name
     if not (image / _BOX).exists():
         image.mkdir(mode=0o711, exist_ok=True)
@@ -307,15 +307,15 @@ def _image(tag: str, layer: Path) -> Path:
 
 
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
-    had = _had_mib(lab, node)
-    if had is None:
+    size_mib = _had_mib(lab, node)
+    if size_mib is None:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
         ours = {_domain(lab, node) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(lambda argv: Path(argv[0]).name == qemu.PROGRAM)]
-        taken = [qemu.memory_in(words) for words in lines if domain_in(words) not in ours]
-        had = qemu.share_mib(total_mib(), [*taken, *filter(None, of_lab)], of_lab.count(None))
-        _memory_file(lab, node).write_text(f"{had}\n")
-    return had
+        used = [qemu.memory_in(words) for words in lines if domain_in(words) not in ours]
+        size_mib = qemu.share_mib(total_mib(), [*used, *filter(None, of_lab)], of_lab.count(None))
+        _memory_file(lab, node).write_text(f"{size_mib}\n")
+    return size_mib
 
 
 def _had_mib(lab: Lab, node: PlacedNode) -> int | None:
@@ -328,7 +328,7 @@ def _memory_file(lab: Lab, node: PlacedNode) -> Path:
 
 
 def _own(lab: Lab, node: PlacedNode) -> Path:
-    """Return the folder that belongs to a machine as long as its disk exists."""
+    """Return the folder of a machine, which exists as long as its disk."""
     return lab.node_directory(node.name) / "disks" / str(node.disks[-1])
 
 
@@ -350,29 +350,29 @@ def _file(directory: Path) -> Path:
 
 
 def _state(lab: Lab) -> str:
-    """Where Vagrant keeps what it knows of the machines: where it was first said to."""
-    if said := _said(lab.directory):
-        return str(said["state"])
+    """Return the folder of Vagrant's data of the machines; the first choice stays."""
+    if document := _document(lab.directory):
+        return str(document["state"])
     return os.environ.get("HPCFORGE_VAGRANT_STATE") or str(lab.directory / "vagrant")
 
 
 def _vagrant(lab: Lab, *words: str, progress: Progress = quiet) -> None:
     libvirt.ensure()
-    if said := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
-        _call(*words, env=_environment(lab.directory, said), progress=progress)
+    if document := _document(lab.directory):  # else there is no input, and Vagrant has no machines of it
+        _call(*words, env=_environment(lab.directory, document), progress=progress)
 
 
-def _said(directory: Path) -> dict[str, Any] | None:
-    """Return a lab's document; None where it is missing or unreadable: the machines are then found by their names."""
+def _document(directory: Path) -> dict[str, Any] | None:
+    """Return a lab's document; None if it is missing or unreadable: then names identify the machines."""
     try:
-        said: dict[str, Any] = json.loads(_file(directory).read_text())
+        document: dict[str, Any] = json.loads(_file(directory).read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return said
+    return document
 
 
-def _environment(directory: Path, said: Mapping[str, Any]) -> dict[str, str]:
-    vagrant = {"VAGRANT_CWD": str(bundled.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
+def _environment(directory: Path, document: Mapping[str, Any]) -> dict[str, str]:
+    vagrant = {"VAGRANT_CWD": str(bundled.vagrant()), "VAGRANT_DOTFILE_PATH": document["state"]}
     return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER":
     "libvirt"}
 
@@ -384,7 +384,7 @@ def _home() -> dict[str, str]:
 
 
 def _call(*words: str, env: Mapping[str, str], must: bool = True, progress: Progress = quiet) -> None:
-    """Run Vagrant to its end. Raises LabError with its last lines if it fails, unless it need not succeed."""
+    """Run Vagrant to its end. Raises LabError with its last lines if it fails and `must` succeed."""
     lines: deque[str] = deque(maxlen=15)
     with subprocess.Popen(
         ["vagrant", *words],

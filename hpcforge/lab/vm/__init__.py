@@ -61,12 +61,12 @@ def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  #
 
 
 def prepare_host() -> None:
-    """Machines need nothing changed on their host."""
+    """Do nothing: machines need no changes on their host."""
 
 
 def restore_host() -> None:
-    """Nothing was changed."""
+    """Do nothing: `prepare_host` changed nothing."""
 
 
 def lay_out(lab: Lab, progress: Progress = quiet) -> None:
-    """They are made when they are started."""
+    """Do nothing: machines are made when they start."""

@@ -1,6 +1,6 @@
-"""Machines' disks: what a node writes, in a qcow2 above those that saves have set aside and the disk of an image.
+"""Machines' disks: a node's writes, in a qcow2 above those of saves and the disk of an image.
 
-A disk is a folder `disks/NUMBER` of its node's. The one that the node was made on holds its host key as well.
+A disk is a folder `disks/NUMBER` of its node. The node's first disk also has its host key.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hpcforge.lab.state import Lab, PlacedNode
 
 _FILE = "disk.qcow2"
 _DRIVE = "drive{number}.qcow2"
-_DRIVE_SIZE = "4G"  # as the machine sees it, whatever is declared; here it takes what was written
-_SIZE = "20G"  # as the machine sees it: its root file system grows to that when it first boots
+_DRIVE_SIZE = "4G"  # the machine sees this size, also if another one is declared; on the host it grows with writes
+_SIZE = "20G"  # the machine sees this size: its root file system grows to it at its first boot
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
-    """Return the file of a node's own writes since it was made or since the last save or restore. Made if missing."""
+    """Return the file of a node's writes since it was made or last saved or restored. Make it if missing."""
     drives(lab, node)
     return _made(lab, node, _FILE, ("-b", _image(node) / node_system.DISK, "-F", "raw"), _SIZE)
 
 
 def drives(lab: Lab, node: PlacedNode) -> tuple[Path, ...]:
-    """Return the files of the node's writes on its further drives, in their order. Made if missing."""
+    """Return the files of the node's further drives, in their order. Make them if missing."""
     names = (_DRIVE.format(number=number) for number in range(node.drives))
     return tuple(_made(lab, node, name, (), _DRIVE_SIZE) for name in names)
 
@@ -39,7 +39,7 @@ def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], 
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name("new")
         new.unlink(missing_ok=True)
-        # By a path from here: a lab's folder may be moved.
+        # A relative path: a lab's folder may be moved.
         below = ("-b", f"../{node.disks[1]}/{name}", "-F", "qcow2") if len(node.disks) > 1 else made_on
         run("qemu-img", "create", "-q", "-f", "qcow2", *below, new, size, cwd=path.parent)
         new.rename(path)
@@ -79,32 +79,32 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 def check(lab: Lab, node: PlacedNode) -> None:
     """Raise `LabError` if a disk or base of a node is missing."""
     files = (_FILE, *(_DRIVE.format(number=number) for number in range(node.drives)))
-    kept = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
+    lower = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
     of_image = [
         Path(layer) / name
         for layer in node.layers
         for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD)
     ]
-    if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
+    if missing := [path for path in (*lower, *of_image) if not path.is_file()]:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 
 
-def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
-    """Remove all disks but these (node and number), and what is left of nodes that have none."""
+def remove_others(lab: Lab, keep: Collection[tuple[str, int]]) -> None:
+    """Remove all disks except these (node and number), and leftovers of nodes without disks."""
     for disk in lab.directory.glob("nodes/*/disks/*"):
-        if (disk.parents[1].name, int(disk.name)) not in wanted:
+        if (disk.parents[1].name, int(disk.name)) not in keep:
             remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
-        if not any(node == home.name for node, _ in wanted):
+        if not any(node == home.name for node, _ in keep):
             remove_tree(home)
 
 
-def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def sizes_kib(lab: Lab, disks: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    folders = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) for disk in wanted}
+    folders = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) for disk in disks}
     sizes = {disk: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for disk, folder in folders.items()}
     return {disk: sum(blocks) // 2 for disk, blocks in sizes.items() if blocks}
 

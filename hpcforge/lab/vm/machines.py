@@ -1,4 +1,4 @@
-"""Starting and stopping nodes as virtual machines."""
+"""Start and stop of nodes as virtual machines."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import disks, qemu, seed
 from hpcforge.rehearsal.lab_facts import Card
 
-# What a machine's console says, as far as it matters to who waits for the machine. Pure.
+# A machine's console output, as far as waiting for the machine needs it. Pure.
 
 
-# After any of these nothing follows: the kernel's own, initramfs-tools' before and at its shell, systemd's.
+# The last messages of a failed start: of the kernel, initramfs-tools before and at its shell, systemd.
 _LAST_WORDS = (
     "Kernel panic - not syncing",
     "Dropping to a shell!",
@@ -46,32 +46,32 @@ def gave_up(text: str) -> str:
 
 
 def console_has_begun(text: str) -> bool:
-    """Return whether a program runs in a machine or the machine gave up: a complete line is not of its kernel."""
-    whole = text.rpartition("\n")[0]
-    said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
-    return bool(said or gave_up(text))
+    """Return whether a program runs in a machine (a complete line is not of its kernel), or the machine gave up."""
+    complete = text.rpartition("\n")[0]
+    lines = [line for line in complete.splitlines() if line.strip() and not _KERNELS.match(line)]
+    return bool(lines or gave_up(text))
 
 
 _POWER_OFF_S = 90
 _READY_S = 900  # without KVM, several machines at once on few cores
-_PROGRAM_S = 10  # until QEMU itself is there: milliseconds
-_KVM_S = 30  # until a kernel under KVM has said anything: it takes a second where KVM works
-_KERNEL_S = 120  # until an emulated kernel has started a program: 2 s, some 30 where all processors are busy
+_PROGRAM_S = 10  # until QEMU itself runs: milliseconds
+_KVM_S = 30  # until the first output of a kernel under KVM: one second if KVM works
+_KERNEL_S = 120  # until an emulated kernel has started a program: 2 s, some 30 s with busy processors
 _AT_ONCE = 8  # machines that are killed at the same time
 _LAST_LINES = 15
-_LEAST_ROOM_MIB = 256  # its initrd, and what a first boot writes
-_GREETING_S, _LOGIN_S = 20, 60  # emulated, an sshd takes its time
+_LEAST_ROOM_MIB = 256  # its initrd, and the writes of a first boot
+_GREETING_S, _LOGIN_S = 20, 60  # an emulated sshd is slow
 
 
 def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
-    """Have a node running and letting its user in; true if it was started now. `LabError` with its console if not."""
+    """Start a node until its user can log in; return true if it was started now. `LabError` with its console if not."""
     started = not running(lab, node)
     if not started and _without_room(lab.machine(node.name)):
-        tell(lab.machine(node.name), "cont")  # there is room by now, or else it is held again
+        tell(lab.machine(node.name), "cont")  # with room now it continues, else it is held again
     if started:
         disks.check(lab, node)
         _ensure_room(lab, node)
-        stop(lab, node, graceful=False)  # what a crash may have left of it
+        stop(lab, node, graceful=False)  # after a crash
         _power_on(lab, node)
         progress(f"{node.name}: is powered on, {'with' if kvm_works() else 'without'} KVM; it boots until SSH answers")
     _wait_ready(lab, node)
@@ -79,35 +79,35 @@ def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
 
 
 def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
-    """Stop a node if it runs, and free all it holds on the host but its disk; false if it had to be killed."""
+    """Stop a node if it runs, and free its resources on the host except its disk; return false if it was killed."""
     return _stop(lab.machine(node.name), graceful=graceful)
 
 
-def remove(directory: Path, tags: Collection[str]) -> None:  # noqa: ARG001 - machines are known by their tag
-    """Kill all machines of a lab and remove their cables, found by what is on the host."""
+def remove(directory: Path, tags: Collection[str]) -> None:  # noqa: ARG001 - the tag identifies machines
+    """Kill all machines of a lab and remove their cables, by the present state of the host."""
     names = {qemu.name_in(processes.arguments(pid)) for pid in processes.find(_is_ours)}
     names |= {path.name.partition("-")[2] for path in _taps("*")}
     names |= {path.stem for path in RUN.glob(_monitor("*").name)}
-    found = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
+    machines = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        list(pool.map(lambda name: _stop(name, graceful=False), found))
+        list(pool.map(lambda name: _stop(name, graceful=False), machines))
 
 
 def running(lab: Lab, node: PlacedNode) -> bool:
-    """Whether a node has its QEMU."""
+    """Return whether a node's QEMU runs."""
     return bool(_pids(lab.machine(node.name)))
 
 
 def started_s() -> dict[str, float]:
-    """All machines of labs that run, and when each was started, in seconds since 1970."""
+    """Return the running machines of labs, with start times in seconds since 1970."""
     began = ((qemu.name_in(processes.arguments(pid)), processes.started_s(pid)) for pid in processes.find(_is_ours))
     return {name: at_s for name, at_s in began if name and at_s is not None}
 
 
 def memory_mib(lab: Lab) -> int | None:
     """Return the least memory of a lab's machines, after their kernels' share; None: none was made yet."""
-    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
-    return min(had) * 15 // 16 if had else None
+    sizes = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(sizes) * 15 // 16 if sizes else None
 
 
 def _power_on(lab: Lab, node: PlacedNode) -> None:
@@ -120,7 +120,7 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
         processes.wait_until(lambda: bool(_text(machine.console)) or not running(lab, node), _KVM_S)
         if _text(machine.console):
             return
-        # KVM is there, and nothing boots under it: nested in another machine, say. Not tried again until a reboot.
+        # KVM is present, but nothing boots with it, for example when nested. Not tried again until a reboot.
         RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
         _no_kvm().touch()
         _kill(machine.name)
@@ -128,10 +128,10 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
 
 
 def _emulate(machine: qemu.VirtualMachine) -> None:
-    """Start a machine without KVM; once more where its kernel gets stuck, which one in some fifty does.
+    """Start a machine without KVM; start it once more if its kernel hangs, which happens in one of some fifty starts.
 
-    QEMU 7.2 with two processors: one stays at a breakpoint that the other one has put into the kernel's code for a
-    moment, and that one waits for it.
+    QEMU 7.2 with two processors: one stays at a breakpoint that the other has put into the kernel's code for a moment,
+    and the other waits for it.
     """
     _launch(machine, "tcg")
     if not processes.wait_until(partial(_has_begun, machine), _KERNEL_S, every_s=0.5):
@@ -146,12 +146,12 @@ def _has_begun(machine: qemu.VirtualMachine) -> bool:
 def _launch(machine: qemu.VirtualMachine, accelerator: qemu.Accelerator) -> None:
     machine.monitor.unlink(missing_ok=True)
     daemon(qemu.argv(machine, accelerator), machine.console.with_name("qemu.log"))
-    # Before its program has begun no process has the machine's name, and it would be taken for one that has ended.
+    # Before its program starts no process has the machine's name, and the machine would count as ended.
     processes.wait_until(lambda: machine.monitor.exists() or bool(_pids(machine.name)), _PROGRAM_S)
 
 
 def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
-    """Return a node as a machine, with its needs on the host made."""
+    """Return a node as a machine, and make its files on the host."""
     if os.uname().machine != "x86_64":
         raise LabError("virtual machines are those of x86-64", "use containers: `--on nspawn`")
     name = lab.machine(node.name)
@@ -164,7 +164,7 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
         prefix=lab.network_address.prefixlen,
         mac=cables[0].mac,
         names={cable.mac: card.name for cable, card in zip(cables, cards, strict=True) if card.name},
-        # Of the key, which is this machine's alone: the same again if the first boot is cut off.
+        # From the key, which is unique to this machine: the same after an interrupted first boot.
         machine_id=hashlib.sha256(key.read_bytes()).hexdigest()[:32],
         host_key=key.read_text(),
         host_key_pub=key.with_name("host_key.pub").read_text(),
@@ -193,28 +193,28 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
 
 
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
-    """Return the memory that a node was made with, chosen if it is new. `LabError` where this machine has less."""
-    had = _had_mib(lab, node)
-    if had is None:
+    """Return a node's memory, chosen if it is new. `LabError` if this machine has less."""
+    size_mib = _had_mib(lab, node)
+    if size_mib is None:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
         ours = {lab.machine(node.name) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(_is_ours)]
-        taken = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
-        taken += [mib for mib in of_lab if mib is not None]
-        had = qemu.share_mib(total_mib(), taken, of_lab.count(None))
+        used = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
+        used += [mib for mib in of_lab if mib is not None]
+        size_mib = qemu.share_mib(total_mib(), used, of_lab.count(None))
         path = _memory_file(lab, node)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{had}\n")
-    if had > available_mib():
+        path.write_text(f"{size_mib}\n")
+    if size_mib > available_mib():
         raise LabError(
-            f"node {node.name} has {had} MiB of memory, and this machine has {available_mib()} MiB free",
+            f"node {node.name} has {size_mib} MiB of memory, and this machine has {available_mib()} MiB free",
             "end what takes it, or take another rehearsal down; then try again",
         )
-    return had
+    return size_mib
 
 
 def _ensure_room(lab: Lab, node: PlacedNode) -> None:
-    """`LabError` where there is no room for what a machine writes when it first boots."""
+    """Raise `LabError` without room for the writes of a machine's first boot."""
     place = lab.node_directory(node.name)
     place.mkdir(parents=True, exist_ok=True)
     free_mib = shutil.disk_usage(place).free >> 20
@@ -251,7 +251,7 @@ def _taps(machine: str) -> list[Path]:
 
 
 def _stop(machine: str, *, graceful: bool) -> bool:
-    """Stop a machine, in order or at once, and remove its cable; false if it had to be killed."""
+    """Stop a machine, gracefully or at once, and remove its cable; return false if it was killed."""
     in_order = True
     if _pids(machine):
         in_order = graceful and _power_off(machine)
@@ -264,7 +264,7 @@ def _stop(machine: str, *, graceful: bool) -> bool:
 
 
 def _power_off(machine: str) -> bool:
-    """Press the power button until the machine is off; false if it does not go. One that still boots does not hear."""
+    """Press the power button until the machine is off; return false if it stays on. A booting machine ignores it."""
     return any(
         processes.wait_until(lambda: not _pids(machine), timeout_s=_POWER_OFF_S / 3)
         for _ in range(3)
@@ -281,7 +281,7 @@ def _press_power_button(machine: str) -> bool:
 
 
 def tell(machine: str, command: str) -> str:
-    """Have a machine's QEMU do something; what it says to that. OSError where it does not listen."""
+    """Send a command to a machine's QEMU; return its answer. OSError if it does not listen."""
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.settimeout(10)
         monitor.connect(str(_monitor(machine)))
@@ -291,7 +291,7 @@ def tell(machine: str, command: str) -> str:
 
 
 def _without_room(machine: str) -> bool:
-    """Whether a machine is held since this host had no room for what it wrote."""
+    """Return whether a machine is held because this host had no room for its writes."""
     try:
         return "paused (io-error)" in tell(machine, "info status")
     except OSError:
@@ -299,13 +299,13 @@ def _without_room(machine: str) -> bool:
 
 
 def _until_prompt(monitor: socket.socket) -> str:
-    said = b""
-    while b"(qemu) " not in said:
+    output = b""
+    while b"(qemu) " not in output:
         more = monitor.recv(4096)
         if not more:
             raise ConnectionResetError("QEMU has ended")
-        said += more
-    return said.decode(errors="replace")
+        output += more
+    return output.decode(errors="replace")
 
 
 def _kill(machine: str) -> None:
@@ -325,7 +325,7 @@ def _wait_ready(lab: Lab, node: PlacedNode) -> None:
 
 
 def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float, late: str) -> None:
-    """Wait for a machine; `LabError` with its console once it is `late` or never will be ready: then it is ended."""
+    """Wait for a machine; `LabError` with its console if it is `late` or failed to boot; a failed one is stopped."""
     deadline = time.monotonic() + _READY_S
     while not ready():
         if _without_room(lab.machine(node.name)):
@@ -333,9 +333,9 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
                 f"node {node.name} is held: no room is left for what it writes in {lab.node_directory(node.name)}",
                 "make room there, then `hpcforge rehearse up` again: it continues",
             )
-        gone = not running(lab, node)
-        if said := "its QEMU has ended" if gone else gave_up(_text(_console(lab, node))):
-            dead = _dead(lab, node, f"did not boot: {said}")
+        has_ended = not running(lab, node)
+        if problem := "its QEMU has ended" if has_ended else gave_up(_text(_console(lab, node))):
+            dead = _dead(lab, node, f"did not boot: {problem}")
             stop(lab, node, graceful=False)
             raise dead
         if time.monotonic() > deadline:
@@ -344,28 +344,28 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
 
 
 def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
-    """Whether one can log in, with the host key that this machine was given."""
-    known = lab.node_directory(node.name) / "known_hosts"
-    known.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
+    """Return whether a login succeeds, with this machine's own host key."""
+    known_hosts = lab.node_directory(node.name) / "known_hosts"
+    known_hosts.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
     try:
-        run(*ssh_argv(lab, node.name, ["true"], known_hosts=known, patience_s=_LOGIN_S))
+        run(*ssh_argv(lab, node.name, ["true"], known_hosts=known_hosts, patience_s=_LOGIN_S))
     except HostError:
         return False
     return True
 
 
-def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+def _dead(lab: Lab, node: PlacedNode, problem: str) -> LabError:
     path = _console(lab, node)
     texts = (_text(path), _text(path.with_name("qemu.log")))
-    said = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
+    lines = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
     return LabError(
-        "\n".join([f"node {node.name} {what}", *said]),
+        "\n".join([f"node {node.name} {problem}", *lines]),
         f"its console is in {path}; `hpcforge rehearse up` tries again, `hpcforge rehearse down` removes all",
     )
 
 
 def kvm_works() -> bool:
-    """Whether KVM is there, and was not seen to boot nothing."""
+    """Return whether KVM is present, and has not failed to boot."""
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and not _no_kvm().exists()
 
 
@@ -382,7 +382,7 @@ def _console(lab: Lab, node: PlacedNode) -> Path:
 
 
 def _monitor(machine: str) -> Path:
-    return RUN / f"{machine}.monitor"  # a socket's path has 107 characters at most, which a lab's folder may take
+    return RUN / f"{machine}.monitor"  # a socket's path has 107 characters at most: a lab's folder may be too long
 
 
 def _is_ours(argv: list[str]) -> bool:

@@ -13,19 +13,19 @@ from hpcforge.lab.errors import LabError
 from hpcforge.rehearsal.lab_facts import Card
 
 PROGRAM = "qemu-system-x86_64"
-# Its command line. An emulated timer is late on a busy host: the kernel's test of it would end in a panic.
+# The kernel's command line. An emulated timer is late on a busy host: the kernel's test of it would end in a panic.
 KERNEL_SAYS = "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off no_timer_check"
 Accelerator = Literal["kvm", "tcg"]
 
-MOST_MIB = 4096  # of a machine: more helps nobody in a rehearsal
+MOST_MIB = 4096  # limit of a machine: a rehearsal needs no more
 LEAST_MIB = 1024  # Slurm's daemons and a job fit
 _STEP_MIB = 256
-_HOST_MIB = 2048  # stay with the machine that they all run on
+_HOST_MIB = 2048  # reserve for the host itself
 _OWN_MTU = 1_500  # bytes, of the lab's own bridge
 _MOST_CARDS = 10  # a digit for each but the first in the name of its cable
-OVERHEAD_MIB = 384  # of QEMU itself, most of it translated code
+OVERHEAD_MIB = 384  # memory of QEMU itself, most of it translated code
 
-# Without KVM a processor of few features is translated fastest; x86-64-v2 is what distributions begin to ask for.
+# Without KVM a processor with few features is emulated fastest; distributions begin to require x86-64-v2.
 _ACCELERATION: dict[Accelerator, tuple[str, ...]] = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": ("-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"),
@@ -34,16 +34,16 @@ _ACCELERATION: dict[Accelerator, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class VirtualCable:
-    """A network card with what it is plugged into on the host."""
+    """A network card and its tap interface on the host."""
 
     mac: str
     tap: str
-    most_bytes: int | None = None  # the largest packet that it takes; None: as large as there are
+    most_bytes: int | None = None  # the largest packet; None: no limit
 
 
 @dataclass(frozen=True)
 class VirtualMachine:
-    """A virtual machine as it is started."""
+    """A virtual machine to be started."""
 
     name: str  # `Lab.machine`
     memory_mib: int
@@ -75,7 +75,7 @@ def argv(machine: VirtualMachine, accelerator: Accelerator) -> list[str]:
         *("-drive", f"file={_quoted(machine.disk)},if=virtio,format=qcow2,discard=unmap"),
         *_card("lab", machine.cables[0]),
         *("-device", "virtio-rng-pci"),
-        # After what every machine has, whose names in the machine follow from the order.
+        # After the devices of every machine: names in the machine follow from the order.
         *(word for number, cable in enumerate(machine.cables[1:], start=1) for word in _card(f"card{number}", cable)),
         *(word for number, drive in enumerate(machine.drives) for word in _drive(f"drive{number}", drive)),
         *("-serial", f"file:{_quoted(machine.console)}"),
@@ -99,7 +99,7 @@ def _drive(name: str, file: Path) -> tuple[str, ...]:
 
 
 def cables(machine: str, cards: Sequence[Card]) -> tuple[VirtualCable, ...]:
-    """Return the cards of a machine with their bridges. `LabError` where they are too many."""
+    """Return the cables of a machine's cards. `LabError` for too many."""
     if len(cards) > _MOST_CARDS:
         message = f"a virtual machine has {_MOST_CARDS} network cards at most, and {machine} would have {len(cards)}"
         raise LabError(message)
@@ -116,7 +116,7 @@ def mac(machine: str, number: int = 0) -> str:
 
 
 def tap(machine: str, number: int = 0) -> str:
-    """Return the interface on the host that is the cable of a machine's card; at most 15 characters."""
+    """Return the tap interface of a machine's card on the host; at most 15 characters."""
     return f"v{number or 't'}-{machine}"
 
 
@@ -126,17 +126,17 @@ def name_in(words: Sequence[str]) -> str:
 
 
 def memory_in(words: Sequence[str]) -> int:
-    """Return the memory in MiB that a command line gives a machine; 0 where it does not have hpcforge's form."""
-    said = _after("-m", words)
-    return int(said) if said.isdigit() else 0
+    """Return the memory in MiB that a command line gives a machine; 0 if it is not in hpcforge's form."""
+    value = _after("-m", words)
+    return int(value) if value.isdigit() else 0
 
 
-def share_mib(total_mib: int, taken: Sequence[int], machines: int) -> int:
-    """Return the share of a host's memory for each of `machines` new ones, beside others with the shares `taken`.
+def share_mib(total_mib: int, used: Sequence[int], machines: int) -> int:
+    """Return the memory for each of `machines` new machines, beside others with the memory `used`.
 
-    Raise `LabError` where that is too little.
+    Raise `LabError` if that is too little.
     """
-    free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in taken)
+    free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in used)
     share = min(MOST_MIB, (free // machines - OVERHEAD_MIB) // _STEP_MIB * _STEP_MIB)
     if share < LEAST_MIB:
         need = machines * (LEAST_MIB + OVERHEAD_MIB) + total_mib - free
@@ -153,5 +153,5 @@ def _after(option: str, words: Sequence[str]) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """As a value among QEMU's options: a comma is said twice."""
+    """Return a path as a value of QEMU's options: with doubled commas."""
     return str(path).replace(",", ",,")

@@ -1,8 +1,8 @@
 """The identity that an image gets on a machine: name, address, machine id, host key, login user and package proxy.
 Pure.
 
-All nodes boot the image's disk, kernel and initrd. What is a node's own comes in a second initrd, which the kernel
-unpacks above the first: a script of initramfs-tools' that unpacks a tar archive into the mounted root, once.
+All nodes boot the image's disk, kernel and initrd. A node's own files are in a second initrd, which the kernel unpacks
+over the first: a script of initramfs-tools unpacks a tar archive into the mounted root, once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from hpcforge.image import node_system
 
-_MADE = "etc/lab-machine"  # the last thing that is written
+_MADE = "etc/lab-machine"  # written last
 _SCRIPT = "scripts/local-bottom/lab-machine"
 
-# In the initrd, with the root mounted. Where it fails the machine boots all the same and its console says why.
+# In the initrd, with the root mounted. If it fails, the machine still boots, and its console has the reason.
 _UNPACK = f"""\
 #!/bin/sh
 [ "$1" = prereqs ] && exit 0
@@ -62,7 +62,7 @@ LinkLocalAddressing=no
 IPv6AcceptRA=no
 """
 
-# A card that something outside of the lab reaches the machine by. Its routes and name servers are not the lab's.
+# A card for access from outside of the lab. Its routes and name servers are not used.
 _OUTSIDE = """\
 [Match]
 PermanentMACAddress={mac}
@@ -93,13 +93,13 @@ Name={name}
 
 @dataclass(frozen=True)
 class Identity:
-    """What is one machine's own."""
+    """The identity of a machine."""
 
     name: str
     address: str
     prefix: int
     mac: str
-    names: Mapping[str, str]  # of its cards, by their MAC addresses; those that are not in it have their kernel's
+    names: Mapping[str, str]  # names of its cards by MAC address; others have the kernel's names
     machine_id: str
     host_key: str  # private, as OpenSSH writes it
     host_key_pub: str
@@ -107,7 +107,7 @@ class Identity:
     login_uid: int | None
     login_key_pub: str
     packages: str  # host:port of the lab's package proxy
-    by_dhcp: str | None = None  # the MAC address of a card with an address from elsewhere
+    by_dhcp: str | None = None  # the MAC address of a card with an address by DHCP
 
 
 def initrd(identity: Identity) -> bytes:
@@ -149,7 +149,7 @@ def _files(identity: Identity) -> dict[str, tuple[int, str]]:
         ),
         "etc/apt/apt.conf.d/90lab-proxy": (0o644, f'Acquire::http::Proxy "http://{identity.packages}";\n'),
         node_system.APT_CONF[0]: (0o644, f"{node_system.APT_CONF[1]}\n"),
-        # Emulated, and several on few cores, services begin in minutes.
+        # Emulated, with several machines on few cores, services take minutes to start.
         "etc/systemd/system.conf.d/lab.conf": (0o644, "[Manager]\nDefaultTimeoutStartSec=15min\n"),
         "etc/lab-machine.keys": (0o600, identity.login_key_pub),
         "etc/lab-machine.sh": (0o600, _MAKE.format(uid=uid, user=identity.login_user, name=identity.name, made=_MADE)),
@@ -165,7 +165,7 @@ def _links() -> dict[str, str]:
 
 
 def _tar(files: Mapping[str, tuple[int, str]], links: Mapping[str, str]) -> bytes:
-    """Files and links of root's, with no folder among them: those of the image stay as they are."""
+    """Return a tar archive of root's files and links, without folders: the image's folders stay unchanged."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, (mode, text) in files.items():

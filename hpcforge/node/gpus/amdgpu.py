@@ -1,9 +1,9 @@
 """The kernel's view of AMD GPUs: the driver (amdgpu) and the compute interface (KFD), read from /sys.
 
-All that is read lies in the kernel's memory or in the configuration space of PCI, so that no GPU that hangs keeps a
-read waiting; what asks the GPU itself (temperatures, clocks, error counters) is left out.
+Reads stay in the kernel's memory or in the configuration space of PCI, so that a hanging GPU cannot block them.
+Temperatures, clocks and error counters are left out: the GPU itself would have to answer.
 
-Files and what is in them: Linux, Documentation/gpu/amdgpu/driver-misc.rst (mem_info_vram_total, serial_number),
+Sources of the files' formats: Linux, Documentation/gpu/amdgpu/driver-misc.rst (mem_info_vram_total, serial_number),
 Documentation/ABI/testing/sysfs-bus-pci (links), kfd_topology.c of drivers/gpu/drm/amd/amdkfd (properties of a node).
 """
 
@@ -31,13 +31,13 @@ _NOT_IN_KFD = "ROCm does not see it (no node of the KFD): see the kernel's log f
 
 
 def on_bus(devices: Path) -> list[str]:
-    """Where AMD's GPUs are on the PCI bus, whether or not a driver is loaded."""
+    """Return the PCI addresses of AMD's GPUs, with or without a loaded driver."""
     if not devices.is_dir():
         return []
-    found = (
+    gpus = (
         device for device in devices.iterdir() if _ADDRESS.fullmatch(device.name) and _line(device / "vendor") == _ATI
     )
-    return sorted(device.name for device in found if _line(device / "class").startswith(_CLASSES))
+    return sorted(device.name for device in gpus if _line(device / "class").startswith(_CLASSES))
 
 
 def told(sys: Path) -> answer_types.Nvml | None:
@@ -52,12 +52,12 @@ def told(sys: Path) -> answer_types.Nvml | None:
     nodes = _kfd(sys / "class/kfd/kfd/topology/nodes")
     gpus = [_gpu(devices / address, place, nodes.get(address, [])) for place, address in enumerate(addresses)]
     gpus.sort(key=lambda gpu: gpu["index"])
-    # The kernel's own module has no version, AMD's of another archive has.
+    # The kernel's own module has no version; AMD's module from another archive has one.
     return {"driver": _text(module / "version"), "gpus": gpus, "error": None, "on_bus": addresses}
 
 
 def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> answer_types.GpuAnswer:
-    """One GPU, and its nodes of the KFD: more than one where it is partitioned."""
+    """Return the answer for a GPU with its nodes of the KFD; a partitioned GPU has several."""
     troubles = {}
     error = None if (device / "driver").resolve().name == "amdgpu" else _NOT_TAKEN
     error = error or (None if nodes else _NOT_IN_KFD)
@@ -106,7 +106,7 @@ class _Link(NamedTuple):
 
 
 def _link(device: Path) -> _Link:
-    """Return the link between card and slot. AMD's (ATI) bridges above a GPU are on the card, their links inside it."""
+    """Return the link between card and slot. AMD's (ATI) bridges above a GPU are on the card, with internal links."""
     card = device.resolve()
     for _ in range(_MOST_BRIDGES):
         if _line(card.parent / "vendor") != _ATI:
@@ -115,7 +115,7 @@ def _link(device: Path) -> _Link:
     slot = card.parent
     ends = [end for end in (card, slot) if (end / "max_link_width").exists()]
     widths = [width for end in ends if (width := _number(end / "max_link_width")) and width <= _MOST_LANES]
-    generations = [found for end in ends if (found := _generation(end / "max_link_speed"))]
+    generations = [generation for end in ends if (generation := _generation(end / "max_link_speed"))]
     width = _number(card / "current_link_width")
     return _Link(
         width if width is not None and 0 < width <= _MOST_LANES else None,
@@ -127,15 +127,15 @@ def _link(device: Path) -> _Link:
 
 def _kfd(nodes: Path) -> dict[str, list[dict[str, int]]]:
     """Return the properties of the KFD's nodes that are GPUs, by PCI address."""
-    found: dict[str, list[dict[str, int]]] = {}
+    nodes_by_address: dict[str, list[dict[str, int]]] = {}
     folders = sorted(nodes.iterdir()) if nodes.is_dir() else []
     for folder in folders[:_MOST_NODES]:
-        said = properties(_read(folder / "properties"))
-        if said.get("simd_count"):
-            at = said.get("location_id", 0) & 0xFFFF  # above it stands the partition
-            where = f"{said.get('domain', 0):04x}:{at >> 8:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
-            found.setdefault(where, []).append(said)
-    return found
+        values = properties(_read(folder / "properties"))
+        if values.get("simd_count"):
+            at = values.get("location_id", 0) & 0xFFFF  # higher bits: the partition
+            address = f"{values.get('domain', 0):04x}:{at >> 8:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
+            nodes_by_address.setdefault(address, []).append(values)
+    return nodes_by_address
 
 
 def properties(text: str) -> dict[str, int]:
@@ -145,7 +145,7 @@ def properties(text: str) -> dict[str, int]:
 
 
 def _instruction_set(version: int) -> str | None:
-    """As compilers name it: 90402 is gfx942, 90010 is gfx90a."""
+    """Return the compilers' name: 90402 is gfx942, 90010 is gfx90a."""
     major, minor, step = version // 10_000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{step:x}" if 0 < major < 100 and minor < 16 and step < 16 else None
 
@@ -155,7 +155,7 @@ def _generation(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str | None:
-    """Return a line that can be shown; None where there is none."""
+    """Return a printable line; None without one."""
     text = _line(path)
     return text if _TEXT.fullmatch(text) else None
 
@@ -166,7 +166,7 @@ def _number(path: Path) -> int | None:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 20  # of 64 bits
+    return text.isascii() and text.isdecimal() and len(text) <= 20  # 64 bits
 
 
 def _line(path: Path) -> str:

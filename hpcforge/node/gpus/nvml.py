@@ -1,12 +1,12 @@
 """The driver's report on GPUs, through NVIDIA's management library (NVML).
 
-A process of its own asks, and tells one JSON line a step: a GPU that fell off the bus can make NVML hang, where no
-signal ends it, or crash. What it had told by then is kept. What the library answers is foreign: every number has a
-limit, every text is cut and of known characters, and an answer that is none costs that fact alone.
+A separate process calls NVML and writes one JSON line a step: after a GPU fell off the bus NVML may crash, or hang
+where no signal ends it. The lines written before that count. The library's answers are not trusted: each number has a
+limit, each text is cut and checked for known characters, and an invalid answer loses only its own fact.
 
-Functions, buffers, error numbers and what they mean: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml, gen/nvml/nvml.h) and
-NVIDIA's own pynvml.py (nvidia-ml-py 13.615.71 on PyPI). Functions with several versions are asked by the name with the
-suffix (`nvmlInit_v2`, `nvmlDeviceGetPciInfo_v3`), since only that is one and the same in all drivers.
+Sources of functions, buffers and error numbers: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml, gen/nvml/nvml.h) and
+NVIDIA's own pynvml.py (nvidia-ml-py 13.615.71 on PyPI). Functions with several versions are called by the name with the
+suffix (`nvmlInit_v2`, `nvmlDeviceGetPciInfo_v3`): only that name means the same in all drivers.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from hpcforge.node import answer_types
 
 LIBRARY = "libnvidia-ml.so.1"
-LIMIT_S = 30.0  # for all GPUs of a node: without persistence mode the driver sets each one up first, a second or two
+LIMIT_S = 30.0  # limit for all GPUs: without persistence mode the driver sets each one up first, a second or two
 
 _ANSWER_LIMIT = 1 << 20  # bytes
-_SAID_LIMIT = 280  # characters of what is said of an error
+_MESSAGE_LIMIT = 280  # characters of an error
 _MOST_GPUS = 64
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
-_REAP_S = 1.0  # a killed process that is still there then hangs in the driver, and is left
+_REAP_S = 1.0  # a killed process that still exists then hangs in the driver, and stays
 _INVALID_ARGUMENT, _NO_FUNCTION, _GPU_IS_LOST, _RESET_REQUIRED, _OTHER_VERSION = 2, 13, 15, 16, 25
 _SILENT = (3, _NO_FUNCTION)  # not supported by this GPU; no such function in this library
-_SAID = {
+_MEANINGS = {
     _INVALID_ARGUMENT: "invalid argument",
     4: "no permission",
     9: "no driver is loaded: load its module (modprobe nvidia), or restart the node",
@@ -55,14 +55,14 @@ _TEXTS = (
     ("vbios", "nvmlDeviceGetVbiosVersion", 32),
 )
 _UINT, _LONG = ctypes.c_uint, ctypes.c_ulonglong
-_COUNT = 1 << 50  # more errors or rows than there can be
-# Fact, function, what it is asked for, type of the answer, the most that can be meant.
+_COUNT = 1 << 50  # more errors or rows than are possible
+# Fact, function, its arguments, type of the answer, highest plausible value.
 _NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
     ("temperature_c", "nvmlDeviceGetTemperature", (0,), _UINT, 200),
-    ("clock_mhz", "nvmlDeviceGetClockInfo", (1,), _UINT, 20_000),  # of the multiprocessors
+    ("clock_mhz", "nvmlDeviceGetClockInfo", (1,), _UINT, 20_000),  # clock of the multiprocessors
     ("clock_max_mhz", "nvmlDeviceGetMaxClockInfo", (1,), _UINT, 20_000),
     ("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", (), _LONG, 1 << 32),
-    ("clock_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), _LONG, 1 << 32),  # its name before 535
+    ("clock_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), _LONG, 1 << 32),  # the name before driver 535
     ("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), _UINT, 32),
     ("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", (), _UINT, 32),  # of card and slot together
     ("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", (), _UINT, 10),
@@ -76,7 +76,7 @@ _FACTS = (
     *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "fabric", "mig"),
     *("power_limit_w", "power_limit_default_w", "error"),
 )
-# NVML_GPU_FABRIC_STATE_*. GPUs that no NVSwitch connects answer 0.
+# NVML_GPU_FABRIC_STATE_*. GPUs without NVSwitches answer 0.
 _FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
 # Places in the health mask: first bit, mask, values of a fault. Recoveries (bits 2 and 6) end by themselves.
 _FABRIC_FAULTS = (
@@ -119,39 +119,39 @@ class _FabricInfo(ctypes.Structure):
 _FABRIC_VERSIONS = (
     ("nvmlDeviceGetGpuFabricInfoV", ctypes.sizeof(_FabricInfo) | 3 << 24, 0),
     ("nvmlDeviceGetGpuFabricInfoV", _FabricInfo.summary.offset | 2 << 24, 0),
-    ("nvmlDeviceGetGpuFabricInfo", 0, _FabricInfo.cluster.offset),  # the one of drivers before 550
+    ("nvmlDeviceGetGpuFabricInfo", 0, _FabricInfo.cluster.offset),  # drivers before 550
 )
 
 
 class Reading(NamedTuple):
-    """A process that asks the library."""
+    """A process that calls the library."""
 
     pid: int
-    answers: int  # where it tells
+    answers: int  # the pipe with its lines
     until_s: float
     limit_s: float
 
 
 class _NvmlError(Exception):
-    """A call did not do what it was asked; `code` is NVML's, 0 where the answer itself is none."""
+    """A failed call; `code` is NVML's, 0 for an invalid answer."""
 
-    def __init__(self, code: int, why: str = "") -> None:
-        said = _SAID.get(code)
-        super().__init__(why or (f"{said} (NVML error {code})" if said else f"NVML error {code}"))
+    def __init__(self, code: int, reason: str = "") -> None:
+        meaning = _MEANINGS.get(code)
+        super().__init__(reason or (f"{meaning} (NVML error {code})" if meaning else f"NVML error {code}"))
         self.code = code
 
 
 def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
-    """Start asking in a process of its own. It is forked, so it must be before this process has threads."""
+    """Start the process that calls the library. Call it before this process has threads, since it forks."""
     answers, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
-            _alone(tell)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # should nobody hear it to its end
+            _close_others(tell)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # if no process reads it to its end
             signal.setitimer(signal.ITIMER_REAL, limit_s + _REAP_S)
-            _tell_all(library, tell)
+            _send_all(library, tell)
         finally:
             os._exit(0)
     os.close(tell)
@@ -159,34 +159,34 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
 
 
 def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
-    """Return the driver's answers at their end, or when the time is up. `on_bus`: NVIDIA's GPUs on the PCI bus."""
-    told, late = _heard(reading)
+    """Wait for the driver's answers, or until the time is up. `on_bus`: NVIDIA's GPUs on the PCI bus."""
+    lines, late = _received(reading)
     ended = _reap(reading.pid, kill=late)
     os.close(reading.answers)
-    found: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
-    asked, done = "the library", False
-    for line in told:
+    report: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
+    source, complete = "the library", False
+    for line in lines:
         if "asks" in line:
-            asked = f"GPU {line['asks']}" if isinstance(line["asks"], int) else "the library"
+            source = f"GPU {line['asks']}" if isinstance(line["asks"], int) else "the library"
         elif "gpu" in line:
-            found["gpus"].append(line["gpu"])
+            report["gpus"].append(line["gpu"])
         else:
-            found["driver"] = line.get("driver", found["driver"])
-            found["error"] = line.get("error", found["error"])
-            done = done or bool(line.get("done"))
-    if not done and late:
-        found["error"] = (
-            f"{asked} gave no answer within {reading.limit_s:g} s, for example because a GPU has fallen off the bus "
+            report["driver"] = line.get("driver", report["driver"])
+            report["error"] = line.get("error", report["error"])
+            complete = complete or bool(line.get("done"))
+    if not complete and late:
+        report["error"] = (
+            f"{source} gave no answer within {reading.limit_s:g} s, for example because a GPU has fallen off the bus "
             "(Xid 79 in the kernel's log): restart the node; if it happens again, the GPU or its slot is faulty"
         )
-    elif not done:
+    elif not complete:
         how = f"signal {-ended}" if ended is not None and ended < 0 else "an early end"
-        found["error"] = f"NVML broke off at {asked} ({how})"
-    return found
+        report["error"] = f"NVML broke off at {source} ({how})"
+    return report
 
 
-def _alone(tell: int) -> None:
-    """Leave nothing open but the pipe: a process that hangs must not keep the connection to the operator host open."""
+def _close_others(tell: int) -> None:
+    """Close all but the pipe: a hanging process must not keep the connection to the operator host open."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -194,27 +194,27 @@ def _alone(tell: int) -> None:
     os.closerange(tell + 1, 1 << 16)
 
 
-def _heard(reading: Reading) -> tuple[list[Any], bool]:
-    """Return the lines that came, and whether the time was up before the end."""
+def _received(reading: Reading) -> tuple[list[Any], bool]:
+    """Return the received lines, and whether the time was up before the end."""
     data, late = bytearray(), False
     while len(data) <= _ANSWER_LIMIT:
         left_s = max(0.0, reading.until_s - time.monotonic())
         if not select.select([reading.answers], [], [], left_s)[0]:
             late = True
             break
-        some = os.read(reading.answers, 65536)
-        if not some:
+        chunk = os.read(reading.answers, 65536)
+        if not chunk:
             break
-        data += some
+        data += chunk
     lines = []
     for line in bytes(data).split(b"\n")[:-1]:
-        with suppress(ValueError):  # a library that writes where it should not may spoil a line
+        with suppress(ValueError):  # a library with stray writes may spoil a line
             lines.append(json.loads(line))
     return [line for line in lines if isinstance(line, dict)], late
 
 
 def _reap(pid: int, kill: bool) -> int | None:
-    """Return the exit status, negative for a signal; None for a process that hangs where no signal reaches it."""
+    """Return the exit status, negative for a signal; None for a process that no signal can end."""
     if kill:
         os.kill(pid, signal.SIGKILL)
     until_s = time.monotonic() + _REAP_S
@@ -227,7 +227,7 @@ def _reap(pid: int, kill: bool) -> int | None:
         time.sleep(0.01)
 
 
-def _tell_all(library: str, tell: int) -> None:
+def _send_all(library: str, tell: int) -> None:
     def say(line: dict[str, Any]) -> None:
         os.write(tell, (json.dumps(line) + "\n").encode("ascii"))
 
@@ -235,7 +235,7 @@ def _tell_all(library: str, tell: int) -> None:
         nvml = _Library(library)
         driver, count = nvml.start()
     except (_NvmlError, OSError) as error:
-        say({"error": _said(error), "done": True})
+        say({"error": _describe(error), "done": True})
         return
     say({"driver": driver})
     for index in range(count):
@@ -274,24 +274,24 @@ class _Library:
         return driver, _at_most(count.value, _MOST_GPUS)
 
     def gpu(self, index: int) -> dict[str, Any]:
-        """Facts of one GPU, None for what it does not tell; `troubles` says why where that is not as it should be."""
-        found: dict[str, Any] = {"index": index, **dict.fromkeys(_FACTS), "troubles": {}}
+        """Return the facts of a GPU, None if it does not report one; `troubles` has the reasons for unexpected gaps."""
+        facts: dict[str, Any] = {"index": index, **dict.fromkeys(_FACTS), "troubles": {}}
         handle = ctypes.c_void_p()
         try:
             self.call("nvmlDeviceGetHandleByIndex_v2", _UINT(index), ctypes.byref(handle))
         except _NvmlError as error:
-            return {**found, "error": _said(error)}
+            return {**facts, "error": _describe(error)}
         for fact, ask in self._asks(handle):
-            if found[fact] is not None:
+            if facts[fact] is not None:
                 continue
             try:
-                found[fact] = ask()
+                facts[fact] = ask()
             except _NvmlError as error:
                 if error.code in (_GPU_IS_LOST, _RESET_REQUIRED):
-                    return {**found, "error": _said(error)}
+                    return {**facts, "error": _describe(error)}
                 if error.code not in _SILENT:
-                    found["troubles"][fact] = _said(error)
-        return found
+                    facts["troubles"][fact] = _describe(error)
+        return facts
 
     def _asks(self, handle: ctypes.c_void_p) -> Iterator[tuple[str, Callable[[], Any]]]:
         for fact, function, size in _TEXTS:
@@ -311,9 +311,9 @@ class _Library:
         ):
             yield fact, partial(ask, handle)
 
-    def _text(self, function: str, size: int, *of: ctypes.c_void_p) -> str | None:
-        buffer = ctypes.create_string_buffer(size + 1)  # one more, so that there is an end whatever the library does
-        self.call(function, *of, buffer, _UINT(size))
+    def _text(self, function: str, size: int, *handles: ctypes.c_void_p) -> str | None:
+        buffer = ctypes.create_string_buffer(size + 1)  # one more: the text ends, whatever the library writes
+        self.call(function, *handles, buffer, _UINT(size))
         text = buffer.value.decode("ascii", "replace").strip()
         if re.search(r"[^\w .,:;/()+-]", text, re.ASCII):
             raise _NvmlError(0, "its answer is not text")
@@ -329,7 +329,7 @@ class _Library:
         return round(self._number(handle, function, (), _UINT, 100_000_000) / 1000)
 
     def _bus_id(self, handle: ctypes.c_void_p) -> str:
-        """As the kernel writes it, 0000:9b:00.0."""
+        """Return the address in the kernel's form, 0000:9b:00.0."""
         info = _PciInfo()
         self.call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(info))
         bus, device = _at_most(info.bus, 0xFF), _at_most(info.device, 31)
@@ -340,16 +340,16 @@ class _Library:
         self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         return _at_most(memory.total >> 20, 1 << 24)
 
-    def _two(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
-        now, pending = _UINT(), _UINT()
-        self.call(function, handle, ctypes.byref(now), ctypes.byref(pending))
-        return bool(_at_most(now.value, 1)), bool(_at_most(pending.value, 1))
+    def _pair(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
+        current, pending = _UINT(), _UINT()
+        self.call(function, handle, ctypes.byref(current), ctypes.byref(pending))
+        return bool(_at_most(current.value, 1)), bool(_at_most(pending.value, 1))
 
     def _ecc(self, handle: ctypes.c_void_p) -> bool:
-        return self._two(handle, "nvmlDeviceGetEccMode")[0]
+        return self._pair(handle, "nvmlDeviceGetEccMode")[0]
 
     def _remapped(self, handle: ctypes.c_void_p) -> dict[str, Any]:
-        """With MIG instances NVML does not tell."""
+        """Return remapped rows. With MIG instances NVML does not report them."""
         correctable, uncorrectable, pending, failed = (_UINT() for _ in range(4))
         values = (correctable, uncorrectable, pending, failed)
         self.call("nvmlDeviceGetRemappedRows", handle, *map(ctypes.byref, values))
@@ -361,7 +361,7 @@ class _Library:
         }
 
     def _nvlinks(self, handle: ctypes.c_void_p) -> dict[str, int]:
-        """How many are active, of how many that the GPU has; a link that it does not have is an error.
+        """Return the number of active links, and of the GPU's links; a missing link answers with an error.
 
         Links without a peer answer that they are off: 12 of an A100 PCIe without a bridge (NVIDIA/NVSentinel, pull
         request 1481), 6 of the 18 of an H100 PCIe in pairs (Azure/azurehpc-health-checks, issue 162). Links above the
@@ -399,18 +399,18 @@ class _Library:
         return {"state": state, "status": _at_most(info.status, 999), "health": health}
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
-        """Return the instances by the ends of their names (`1g.10gb`); None where MIG is off."""
-        if not self._two(handle, "nvmlDeviceGetMigMode")[0]:
+        """Return the instances by the ends of their names (`1g.10gb`); None if MIG is off."""
+        if not self._pair(handle, "nvmlDeviceGetMigMode")[0]:
             return None
         most = self._number(handle, "nvmlDeviceGetMaxMigDeviceCount", (), _UINT, _MOST_GPUS)
-        found = []
+        names = []
         for index in range(most):
             instance = ctypes.c_void_p()
-            with suppress(_NvmlError):  # there is none at this place
+            with suppress(_NvmlError):  # no instance has this index
                 self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, _UINT(index), ctypes.byref(instance))
                 name = self._text("nvmlDeviceGetName", 96, instance) or ""
-                found.append(name.rpartition(" MIG ")[2] or "unnamed")
-        return found
+                names.append(name.rpartition(" MIG ")[2] or "unnamed")
+        return names
 
 
 def _at_most(value: int, most: int) -> int:
@@ -419,6 +419,6 @@ def _at_most(value: int, most: int) -> int:
     return value
 
 
-def _said(error: Exception) -> str:
-    """As one line of which every character can be printed, as the operator host asks of it."""
-    return "".join(letter if letter.isprintable() else " " for letter in readable(str(error), _SAID_LIMIT))
+def _describe(error: Exception) -> str:
+    """Return the error as one printable line, which the operator host requires."""
+    return "".join(letter if letter.isprintable() else " " for letter in readable(str(error), _MESSAGE_LIMIT))

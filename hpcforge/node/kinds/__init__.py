@@ -18,13 +18,13 @@ from hpcforge.node.schemas import DEFAULTS
 from hpcforge.node.verbs import of_kind
 
 BLOCK = 4096  # bytes
-UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
-KeptItem = tuple[str, str, str]  # kind as `hpcforge.node.kept_on_removal` has it, name, why
-Known = Any  # what the receipt has of a resource, in JSON; the module of its kind says what that is
+UNKNOWN = "unknown"  # in a receipt, as the earlier state: the resource was as desired at its first check
+KeptItem = tuple[str, str, str]  # kind as `hpcforge.node.kept_on_removal` has it, name, reason
+Known = Any  # the receipt's record of a resource, in JSON; the module of its kind defines it
 
 
 class SpaceNeed(NamedTuple):
-    """What is to be written below a path."""
+    """Bytes and inodes that a change writes below a path."""
 
     path: str
     size: int  # bytes
@@ -32,16 +32,16 @@ class SpaceNeed(NamedTuple):
 
 
 class Handler(Protocol):
-    """What the module of a kind has. `wanted` has the fields of its class; `name` is what its kind's key names."""
+    """Functions of a kind's module. `desired` has the fields of the kind's class; `name` is the value of its key."""
 
-    def compare(self, wanted: Any) -> Optional[Json]:
+    def compare(self, desired: Any) -> Optional[Json]:
         """Return the observed state if it differs: its name, `exists`, and more. Changes nothing."""
 
-    def obstacle(self, wanted: Any, known: Known) -> Optional[str]:
-        """Return the obstacle to putting it, and the remedy; `known`: the receipt's entry of it."""
+    def obstacle(self, desired: Any, record: Known) -> Optional[str]:
+        """Return the obstacle to putting it, and the remedy; `record`: the receipt's entry of it."""
 
-    def put(self, wanted: Any) -> Optional[str]:
-        """Make it so; what was changed, or None. Raises NodeError; LaterError for what has to wait."""
+    def put(self, desired: Any) -> Optional[str]:
+        """Apply it; return the change, or None. Raises NodeError; LaterError if it has to wait."""
 
     def own(self, name: str, change: Optional[Any], made: set[str]) -> Known:
         """Return its entry for the receipt, above all the state before hpcforge's; None: it is not hpcforge's own.
@@ -51,21 +51,21 @@ class Handler(Protocol):
         `digest`.
         """
 
-    def restore(self, name: str, known: Known, report: EventReporter) -> Optional[str]:
-        """Make it what it was before us; what was done, or None where it is so already."""
+    def restore(self, name: str, record: Known, report: EventReporter) -> Optional[str]:
+        """Restore the state before hpcforge; return the change, or None without one."""
 
-    def room(self, wanted: Any) -> Sequence[SpaceNeed]:
+    def room(self, desired: Any) -> Sequence[SpaceNeed]:
         """Return the disk space that putting it needs."""
 
 
 @runtime_checkable
 class KeepsOnRemoval(Protocol):
-    """What the module of a kind has besides, of which something stays when it is taken away."""
+    """More functions of a kind's module, if a part of its resources stays after their removal."""
 
     def is_there(self, name: str) -> bool:
-        """Whether it is there."""
+        """Return whether it exists."""
 
-    def stays(self, name: str, known: Known) -> Optional[KeptItem]:
+    def stays(self, name: str, record: Known) -> Optional[KeptItem]:
         """Return the part of it that stays."""
 
 
@@ -75,16 +75,16 @@ def handler(kind: str) -> Handler:
 
 
 def resources(role: Mapping[str, Any], kind: ResourceKind) -> list[Any]:
-    """Those of a kind that a role's request has, each as `resource` makes it."""
+    """Return the resources of a kind in a role's request, each as `resource` makes it."""
     return [resource(kind.name, item) for item in of_kind(role, kind.name)]
 
 
 def resource(kind: str, plain: Mapping[str, Any]) -> Any:
-    """One that came, with the fields of its kind's class: the class itself would cost a node time."""
+    """Return a received resource with the fields of its kind's class: an import would cost the node time."""
     return SimpleNamespace(**{**DEFAULTS[kind], **plain})
 
 
-def made(known: Known) -> list[str]:
+def made(record: Known) -> list[str]:
     """Return the directories that were made for a resource."""
-    found = known.get("made", []) if isinstance(known, dict) else known if isinstance(known, list) else []
-    return list(found)
+    directories = record.get("made", []) if isinstance(record, dict) else record if isinstance(record, list) else []
+    return list(directories)

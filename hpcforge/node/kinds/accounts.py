@@ -1,10 +1,10 @@
-"""Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered.
+"""Unix accounts, each with a group of the same name and number. hpcforge never deletes or renumbers one.
 
-The receipt has whether we made it.
+The receipt records whether hpcforge made the account.
 
-An account may expire: from that day on (UTC) nobody logs in to it, by whatever means, and what runs goes on.
-One that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
-logs in to it any more. One that is wanted again no longer expires, or as wanted; its password stays locked.
+An account may expire: from that day on (UTC) every login fails, and running processes continue. hpcforge locks an
+account that the blueprint no longer has: it locks the password, and sets the expiry to the second day of 1970. If the
+blueprint has the account again, hpcforge sets the expiry as desired; the password stays locked.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _HOME = "hpcforge locks accounts and never deletes them"
 OPEN = "it existed before hpcforge, so hpcforge does not lock it"
 _OURS = "hpcforge logs in with it, so it is not locked"
-HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+HOME_MODE = "0750"  # a home is closed to others; the group is the account's own
 _SKELETON = "/etc/skel"
-_UNFINISHED = ".new."  # before a home's name, until it is whole
+_UNFINISHED = ".new."  # before a home's name, until it is complete
 _MAKE_S = 60
 _SHADOW = Path("/etc/shadow")
 _EPOCH = datetime.date(1970, 1, 1)
@@ -36,19 +36,26 @@ _LEAST, _MOST = 1000, 59_999  # numbers that a blueprint accepts
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 
 
-def compare(wanted: Account) -> Json | None:
+def compare(account: Account) -> Json | None:
     """Return the present state of an account, if it is not as desired."""
-    user, gid = _user(wanted.name), unix.gid(wanted.name)
+    user, gid = _user(account.name), unix.gid(account.name)
     if user is None:
         nothing = dict.fromkeys(("uid", "home", "shell", "expires"))
-        return {"name": wanted.name, "exists": False, "gid": gid, **nothing}
-    expires = _expires(wanted.name)
-    found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell, expires)
-    lacks = user.pw_dir == wanted.home and _lacks_home(wanted)
-    if not lacks and found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell, _day(wanted.expires)):
+        return {"name": account.name, "exists": False, "gid": gid, **nothing}
+    expires = _expires(account.name)
+    present = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell, expires)
+    lacks = user.pw_dir == account.home and _lacks_home(account)
+    if not lacks and present == (
+        account.uid,
+        account.uid,
+        account.uid,
+        account.home,
+        account.shell,
+        _day(account.expires),
+    ):
         return None
     return {
-        "name": wanted.name,
+        "name": account.name,
         "exists": True,
         "uid": user.pw_uid,
         "gid": user.pw_gid,
@@ -59,83 +66,83 @@ def compare(wanted: Account) -> Json | None:
 
 
 def is_there(name: str) -> bool:
-    """Whether there is an account of this name, other than one that we made once and locked."""
+    """Return whether the account exists and hpcforge has not locked it."""
     return _user(name) is not None and not _locked(name)
 
 
-def put(wanted: Account) -> str | None:
-    """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's.
+def put(account: Account) -> str | None:
+    """Create or change an account; return the changes, or None. NodeError if another account has its name or number.
 
-    LaterError where its home stays what it is for now: nothing is mounted where it is to be, or the user is at work.
+    LaterError if its home stays as it is for now: its file system is not mounted, or the user has processes.
     """
-    name, number = wanted.name, wanted.uid
+    name, number = account.name, account.uid
     user = _user(name)
-    in_the_way = obstacle(wanted, None)
-    if in_the_way:
-        raise NodeError(in_the_way)
+    conflict = obstacle(account, None)
+    if conflict:
+        raise NodeError(conflict)
     changes = []
     if unix.gid(name) is None:
         unix.edit(["groupadd", "--gid", str(number), "--", name])
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
-        home = (f"--home-dir={wanted.home}", "--no-create-home")
-        until = (f"--expiredate={wanted.expires}",) if wanted.expires else ()
-        unix.edit(["useradd", *numbers, *home, *until, f"--shell={wanted.shell}", "--", name])
-        if _lacks_home(wanted):
-            _make_home(wanted)
+        home = (f"--home-dir={account.home}", "--no-create-home")
+        until = (f"--expiredate={account.expires}",) if account.expires else ()
+        unix.edit(["useradd", *numbers, *home, *until, f"--shell={account.shell}", "--", name])
+        if _lacks_home(account):
+            _make_home(account)
         return "created"
     expires = _expires(name)
-    if expires != _day(wanted.expires):
-        unix.edit(["usermod", "--expiredate", wanted.expires, "--", name])
-        changes.append("unlocked" if expires == _LOCKED else f"expires {wanted.expires or 'never'}")
-    if user.pw_shell != wanted.shell:
-        unix.edit(["usermod", "--shell", wanted.shell, "--", name])
-        changes.append(f"shell {user.pw_shell} -> {wanted.shell}")
+    if expires != _day(account.expires):
+        unix.edit(["usermod", "--expiredate", account.expires, "--", name])
+        changes.append("unlocked" if expires == _LOCKED else f"expires {account.expires or 'never'}")
+    if user.pw_shell != account.shell:
+        unix.edit(["usermod", "--shell", account.shell, "--", name])
+        changes.append(f"shell {user.pw_shell} -> {account.shell}")
     try:
-        changes += _put_home(wanted, user.pw_dir)
+        changes += _put_home(account, user.pw_dir)
     except LaterError as error:
         raise LaterError(f"its home is still {user.pw_dir}: {error}; then apply again", ", ".join(changes)) from error
     return ", ".join(changes) or None
 
 
-def _put_home(wanted: Account, old: str) -> list[str]:
-    """Let an account's home be where it is wanted, and be there; what was done. LaterError where that has to wait."""
-    name, new, did = wanted.name, wanted.home, []
+def _put_home(account: Account, old: str) -> list[str]:
+    """Set and create an account's home; return the changes. LaterError if that has to wait."""
+    name, new, did = account.name, account.home, []
     if old != new:
-        if wanted.mount and not mounts.is_mounted(wanted.mount):
-            raise LaterError(f"mount {wanted.mount} first")
+        if account.mount and not mounts.is_mounted(account.mount):
+            raise LaterError(f"mount {account.mount} first")
         try:
             unix.edit(["usermod", "--home", new, "--", name])
         except LaterError as error:
             raise LaterError(f"end all processes of the user first ({error})") from error
         did.append(f"home {old} -> {new}")
-    if _lacks_home(wanted):
-        _make_home(wanted)
+    if _lacks_home(account):
+        _make_home(account)
         did.append(f"{new} made")
     return did
 
 
-def _make_home(wanted: Account) -> None:
-    """Make a home with what is in /etc/skel; all of it is on the disk before it has its name.
+def _make_home(account: Account) -> None:
+    """Make a home from /etc/skel, and sync it to the disk before it gets its name.
 
-    useradd and mkhomedir_helper sync nothing of it: a power cut may leave a folder with empty files, which nobody could
-    tell later from a home that its user has emptied.
+    useradd and mkhomedir_helper do not sync: a power cut may leave a folder with empty files, which looks like a home
+    that its user has emptied.
     """
-    parent, name = paths.split(wanted.home)
+    parent, name = paths.split(account.home)
     unfinished = f"{_UNFINISHED}{name}"
-    trees.remove(f"{parent}/{unfinished}")  # of one that was cut off
+    trees.remove(f"{parent}/{unfinished}")  # from an interrupted run
     folder = paths.open_directory(parent, create=True)
     try:
         os.mkdir(unfinished, 0o700, dir_fd=folder)
         home = os.open(unfinished, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
         try:
-            here = f"/proc/{os.getpid()}/fd/{home}/."  # this one, wherever somebody may move it
+            target = f"/proc/{os.getpid()}/fd/{home}/."  # valid even if another program moves the folder
             for argv in (
-                ["cp", "-dR", "--preserve=mode", "--", f"{_SKELETON}/.", here],
-                ["chown", "-hR", f"{wanted.uid}:{wanted.uid}", "--", here],
-                ["chmod", HOME_MODE, "--", here],
-                ["find", here, "!", "-type", "l", "-exec", "sync", "--", "{}", "+"],
+                ["cp", "-dR", "--preserve=mode", "--", f"{_SKELETON}/.", target],
+                ["chown", "-hR", f"{account.uid}:{account.uid}", "--", target],
+                ["chmod", HOME_MODE, "--", target],
+                ["find", target, "!", "-type", "l", "-exec", "sync", "--", "{}", "+"],
             ):
                 commands.succeed(argv, _MAKE_S)
         finally:
@@ -146,54 +153,54 @@ def _make_home(wanted: Account) -> None:
         os.close(folder)
 
 
-def _lacks_home(wanted: Account) -> bool:
-    return wanted.make_home and not os.path.lexists(wanted.home)
+def _lacks_home(account: Account) -> bool:
+    return account.make_home and not os.path.lexists(account.home)
 
 
-def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
-    """Return all that keeps its name or number from it."""
-    name, number = wanted.name, wanted.uid
+def obstacle(account: Account, record: bool | None) -> str | None:  # noqa: ARG001
+    """Return the conflicts over its name and its number."""
+    name, number = account.name, account.uid
     user, gid = _user(name), unix.gid(name)
-    found = []
+    conflicts = []
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
-        found.append(
+        conflicts.append(
             f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, but {number} in the "
-            f"blueprint; a new number would change the owner of its files, so {_remedy(wanted, user, gid)}"
+            f"blueprint; a new number would change the owner of its files, so {_remedy(account, user, gid)}"
         )
     elif gid is not None and gid != number:
-        found.append(
+        conflicts.append(
             f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand or change the blueprint"
         )
     owners: dict[str, list[str]] = {}
-    for kind, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
-        if other is not None and other != name:
-            owners.setdefault(other, []).append(kind)
-    found += [
-        f"{' and '.join(kinds)} {number} for {name!r} belong{'s' if len(kinds) == 1 else ''} to {other!r} on this "
-        f"node; choose another number in the blueprint{_free_number(number)}, or renumber {other!r} by hand"
-        for other, kinds in owners.items()
+    for kind, owner in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
+        if owner is not None and owner != name:
+            owners.setdefault(owner, []).append(kind)
+    conflicts += [
+        f"{' and '.join(kinds)} {number} for {name!r} belong{'s' if len(kinds) == 1 else ''} to {owner!r} on this "
+        f"node; choose another number in the blueprint{_free_number(number)}, or renumber {owner!r} by hand"
+        for owner, kinds in owners.items()
     ]
-    return "; and ".join(found) or None
+    return "; and ".join(conflicts) or None
 
 
-def _remedy(wanted: Account, user: pwd.struct_passwd, gid: int | None) -> str:
+def _remedy(account: Account, user: pwd.struct_passwd, gid: int | None) -> str:
     """Return the number that fits an account as it is, else how to give it the blueprint's."""
     by_hand = "renumber it by hand"
     if not _LEAST <= user.pw_uid <= _MOST:
         return f"{by_hand}: a blueprint has {_LEAST} to {_MOST}"
     if (user.pw_gid, gid) != (user.pw_uid, user.pw_uid):
-        return f"{by_hand}: no number fits while its group is not {wanted.name!r} with the number of the account"
-    return f"write {user.pw_uid} in the blueprint: {wanted.name}: {{uid: {user.pw_uid}}}; or {by_hand}"
+        return f"{by_hand}: no number fits while its group is not {account.name!r} with the number of the account"
+    return f"write {user.pw_uid} in the blueprint: {account.name}: {{uid: {user.pw_uid}}}; or {by_hand}"
 
 
 def own(name: str, change: Account | None, made: set[str]) -> bool:  # noqa: ARG001
-    """Whether we are to make it."""
+    """Return whether hpcforge makes it."""
     return not is_there(name)
 
 
-def restore(name: str, known: bool, report: EventReporter) -> str | None:
-    """Lock an account that we made, unless it is the one that we come in by."""
-    if not known:
+def restore(name: str, record: bool, report: EventReporter) -> str | None:
+    """Lock an account that hpcforge made, unless hpcforge logs in with it."""
+    if not record:
         if is_there(name):
             report.warning(
                 f"not locked, since they existed before hpcforge: {name}; to lock an account: usermod --lock "
@@ -206,24 +213,24 @@ def restore(name: str, known: bool, report: EventReporter) -> str | None:
     return lock(name)
 
 
-def stays(name: str, known: bool) -> tuple[str, str, str] | None:
-    """Its home, or the whole of one that we do not lock."""
+def stays(name: str, record: bool) -> tuple[str, str, str] | None:
+    """Return its home, or the account if hpcforge does not lock it."""
     user = _user(name)
-    if not known:
+    if not record:
         return "account", name, OPEN
     if name == os.environ.get("SUDO_USER"):
         return "account", name, _OURS
     return ("home", user.pw_dir, _HOME) if user else None
 
 
-def room(wanted: Account) -> list[SpaceNeed]:
+def room(account: Account) -> list[SpaceNeed]:
     """Return the space for a home from /etc/skel, and for /etc/passwd, group and shadow with their copies."""
-    home = [SpaceNeed(wanted.home, unix.EDIT_BYTES, 8)] if wanted.make_home else []  # what is elsewhere is not touched
+    home = [SpaceNeed(account.home, unix.EDIT_BYTES, 8)] if account.make_home else []  # a home elsewhere is not touched
     return [*home, SpaceNeed("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:
-    """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
+    """Lock an account; return "locked", or None if it is locked or missing."""
     if _user(name) is None or _locked(name):
         return None
     unix.edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])

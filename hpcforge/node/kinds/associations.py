@@ -1,10 +1,9 @@
-"""What Slurm's accounting database has of QOS, accounts and users in them: read and changed by sacctmgr.
+"""QOS, accounts and their users in Slurm's accounting database: sacctmgr reads and changes them.
 
-The receipt has `{"before": whether it was there before us}`: such a one stays. A QOS that a partition names is added
-before slurmctld starts, without settings, with hpcforge as its description (see the role `slurm_controller`).
-All settings of the table are compared, also those that are not said: a limit that is wanted no more is taken away.
-Before Slurm is told of a database here (in slurm.conf) there is nothing yet; where slurmdbd does not answer after that,
-it is not known what there is.
+The receipt has `{"before": whether it existed before hpcforge}`: an earlier one stays. A QOS that a partition names is
+added before slurmctld starts, without settings, with hpcforge as its description (see the role `slurm_controller`).
+All settings of the table are compared, also settings that are not set: a limit that is no longer desired is removed.
+Before slurm.conf names a database there are no associations; if slurmdbd does not answer after that, they are unknown.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 _CONFIG = "/etc/slurm/slurm.conf"
 _TIMEOUT_S = 30
 _SILENT = "the accounting database does not answer"
-_REGISTERS_S = 30  # slurmctld makes its cluster known to slurmdbd some time after it has begun to answer
+_REGISTERS_S = 30  # slurmctld registers its cluster with slurmdbd some time after its first answer
 _BEFORE = "it existed before hpcforge"
-_DESCRIPTION = "hpcforge"  # of a QOS that hpcforge added before slurmctld started
+_DESCRIPTION = "hpcforge"  # a QOS that hpcforge added before slurmctld started has it
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:=/+-]{0,200}")
-# What sacctmgr shows of each, and what stands there where nothing was said.
+# The settings that sacctmgr shows, and their values while nothing is set.
 _ALL = {"grptres": "", "grpjobs": "", "maxtres": "", "maxwall": ""}
 _QOS = {
     **_ALL, "priority": "0", "preempt": "", "preemptmode": "cluster", "maxtresperuser": "", "maxjobsperuser": "",
@@ -39,12 +38,12 @@ _QOS = {
 _OF_ACCOUNT = {
     **_ALL, "fairshare": "1", "grptresmins": "", "maxjobs": "", "maxsubmitjobs": "", "qos": "", "defaultqos": "",
 }  # fmt: skip
-_SETTINGS: Mapping[str, Mapping[str, Optional[str]]] = {  # None: as it is
+_SETTINGS: Mapping[str, Mapping[str, Optional[str]]] = {  # None: unchanged
     "qos": _QOS,
     "account": {**_OF_ACCOUNT, "parent": "root"},
     "user": {**_OF_ACCOUNT, "defaultaccount": None},
 }
-_TABLES: tuple[tuple[list[str], tuple[str, ...]], ...] = (  # what is asked for, and its columns
+_TABLES: tuple[tuple[list[str], tuple[str, ...]], ...] = (  # the query, and its columns
     (["qos"], ("name", "description", *_QOS)),
     (["association", "wopl"], ("account", "user", "partition", "parentname", *_OF_ACCOUNT)),
     (["user"], ("user", "defaultaccount")),
@@ -56,107 +55,107 @@ _MIB = {"M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 Settings = dict[str, str]
 
 
-def compare(wanted: Association) -> Json | None:
+def compare(association: Association) -> Json | None:
     """Return the differences in the database."""
-    said: Json = {"name": wanted.name, "exists": False, "found": None, "wanted": None, "unknown": None}
+    state: Json = {"name": association.name, "exists": False, "found": None, "wanted": None, "unknown": None}
     if not _set_up():
-        return said
+        return state
     try:
-        there = _database().get(wanted.name)
+        present = _database().get(association.name)
     except NodeError:
-        return {**said, "unknown": _SILENT}
-    if there is None:
-        return said
-    changes = _changes(wanted, there)
+        return {**state, "unknown": _SILENT}
+    if present is None:
+        return state
+    changes = _changes(association, present)
     if not changes:
         return None
-    old = {key: there[key] or "-1" for key in changes}
-    return {**said, "exists": True, "found": _words(old), "wanted": _words(changes)}
+    old = {key: present[key] or "-1" for key in changes}
+    return {**state, "exists": True, "found": _words(old), "wanted": _words(changes)}
 
 
-def obstacle(wanted: Association, known: Json | None) -> str | None:  # noqa: ARG001
+def obstacle(association: Association, record: Json | None) -> str | None:  # noqa: ARG001
     """Return the reason for which sacctmgr would refuse it."""
-    entity = _entity(wanted.name)
+    entity = _entity(association.name)
     if entity is None:
-        return f"{wanted.name!r} must be `qos NAME`, `account NAME` or `user NAME account=NAME`"
-    for word in wanted.settings.split():
+        return f"{association.name!r} must be `qos NAME`, `account NAME` or `user NAME account=NAME`"
+    for word in association.settings.split():
         key, _, value = word.partition("=")
         if key not in _SETTINGS[entity] or not value or not (_WORD.fullmatch(value) or value == "-1"):
-            return f"{wanted.name}: unknown setting {word!r}; use {', '.join(_SETTINGS[entity])}"
+            return f"{association.name}: unknown setting {word!r}; use {', '.join(_SETTINGS[entity])}"
     return None
 
 
-def put(wanted: Association) -> str | None:
-    """Add it, or change what differs, by one command; what was read at first holds for all that follow.
+def put(association: Association) -> str | None:
+    """Add it, or change the settings that differ, with one command; the database is read only once for all.
 
-    A user whom this node does not know is not added: slurmctld looks for the number of each once, and would refuse
-    their jobs also when the directory has them later. A check of the role names them.
+    A user without an account on this node is not added: slurmctld looks up each uid once, and would refuse the user's
+    jobs even if the directory has the account later. A check of the role names such users.
     """
-    there, words = _awaited().get(wanted.name), wanted.name.split()
-    if there is None and words[0] == "user" and not _is_known(words[1]):
+    present, words = _awaited().get(association.name), association.name.split()
+    if present is None and words[0] == "user" and not _is_known(words[1]):
         return None
-    if there is None:
-        _sacctmgr("add", *_named(words), *wanted.settings.split())
+    if present is None:
+        _sacctmgr("add", *_entity_words(words), *association.settings.split())
         return "added"
-    changes = _changes(wanted, there)
+    changes = _changes(association, present)
     if not changes:
         return None
-    for where, some in _by_place(words, changes):
-        _sacctmgr("modify", *where, "set", *_words(some).split())
+    for place, settings in _by_place(words, changes):
+        _sacctmgr("modify", *place, "set", *_words(settings).split())
     return _words(changes)
 
 
 def own(name: str, change: Association | None, made: set[str]) -> Json | None:  # noqa: ARG001
-    """Whether it was there before us; None where there is nothing to own yet."""
+    """Return whether it existed before hpcforge; None if there is nothing to own yet."""
     if change:
         return {"before": _was_there(_awaited().get(name))}
     return {"before": _was_there(_database()[name])} if _set_up() and is_there(name) else None
 
 
-def restore(name: str, known: Json, report: EventReporter) -> str | None:
-    """Without it. Accounts below an account become those of its parent; users of others' are in the way."""
-    there = _database().get(name)
-    if known["before"] or there is None:
-        if there is not None:
+def restore(name: str, record: Json, report: EventReporter) -> str | None:
+    """Delete it. Accounts below an account move to its parent; users that hpcforge did not add prevent it."""
+    present = _database().get(name)
+    if record["before"] or present is None:
+        if present is not None:
             report.warning(f"{name}: {_BEFORE}, so it stays in the accounting database")
         return None
     words = name.split()
     try:
         if words[0] == "account":
-            _empty(words[1], there["parent"])
+            _empty(words[1], present["parent"])
         if words[0] == "user":
             _keep_a_default(words[1], words[2].partition("=")[2])
-        _sacctmgr("delete", *_named(words))
+        _sacctmgr("delete", *_entity_words(words))
     finally:
         _database.cache_clear()
     return "removed; its jobs stay in the database"
 
 
 def is_there(name: str) -> bool:
-    """Whether it is there, as far as that is known."""
+    """Return whether it exists; False if the database does not answer."""
     try:
         return name in _database()
     except NodeError:
         return False
 
 
-def stays(name: str, known: Json) -> KeptItem | None:
+def stays(name: str, record: Json) -> KeptItem | None:
     """Return the earlier settings."""
-    return ("association", name, _BEFORE) if known["before"] else None
+    return ("association", name, _BEFORE) if record["before"] else None
 
 
-def room(wanted: Association) -> list[SpaceNeed]:  # noqa: ARG001
+def room(association: Association) -> list[SpaceNeed]:  # noqa: ARG001
     """Return the space for some lines of a database that may be elsewhere."""
     return []
 
 
 def _was_there(settings: Settings | None) -> bool:
-    """Whether somebody else added it."""
+    """Return whether another program or person added it."""
     return settings is not None and settings.get("description") != _DESCRIPTION
 
 
 def _is_known(user: str) -> bool:
-    """Whether somebody has this name here, of the node's own or of a directory."""
+    """Return whether the node or its directory service has a user of this name."""
     try:
         pwd.getpwnam(user)
     except KeyError:
@@ -165,7 +164,7 @@ def _is_known(user: str) -> bool:
 
 
 def _set_up() -> bool:
-    """Whether Slurm is told of an accounting database here."""
+    """Return whether slurm.conf names an accounting database."""
     return "\nAccountingStorageHost=" in (files.read_text(_CONFIG) or "")
 
 
@@ -183,40 +182,42 @@ def _awaited() -> Mapping[str, Settings]:
 
 @lru_cache(maxsize=None)
 def _database() -> Mapping[str, Settings]:
-    """All QOS, accounts and users in accounts, by name; without what they have from their parents."""
+    """Return all QOS, accounts and users in accounts, by name; without inherited settings."""
     tables = checks.side_by_side([partial(_shown, *table) for table in _TABLES])  # each mostly waits for slurmdbd
     for table in tables:
         if isinstance(table, str):
             raise NodeError(table)
     qos, rows, users = (table for table in tables if not isinstance(table, str))
-    found = {f"qos {row.pop('name')}": row for row in qos}
-    if not any(row["account"] == "root" for row in rows):  # it always is: an answer without it is none
+    entities = {f"qos {row.pop('name')}": row for row in qos}
+    if not any(row["account"] == "root" for row in rows):  # root always exists: an answer without it is invalid
         raise NodeError("sacctmgr shows no account root: does slurmdbd reach its database?")
     defaults = {row["user"]: row["defaultaccount"] for row in users}
     for row in rows:
         account, user, partition, parent = (row.pop(key) for key in ("account", "user", "partition", "parentname"))
         if partition:
-            continue  # for a partition alone: nothing of ours
+            continue  # limited to a partition: not hpcforge's
         if user:
-            found[f"user {user} account={account}"] = {**row, "defaultaccount": defaults.get(user, "")}
+            entities[f"user {user} account={account}"] = {**row, "defaultaccount": defaults.get(user, "")}
         else:
-            found[f"account {account}"] = {**row, "parent": parent}
-    return found
+            entities[f"account {account}"] = {**row, "parent": parent}
+    return entities
 
 
-def _shown(what: list[str], columns: tuple[str, ...]) -> list[Settings]:
+def _shown(query: list[str], columns: tuple[str, ...]) -> list[Settings]:
     """Return the output of sacctmgr, a mapping of columns for each line; skip a line with another number of cells."""
-    output = _sacctmgr("show", *what, f"format={','.join(columns)}")
+    output = _sacctmgr("show", *query, f"format={','.join(columns)}")
     cells = (line.split("|") for line in output.splitlines())
-    return [dict(zip(columns, each)) for each in cells if len(each) == len(columns)]
+    return [dict(zip(columns, row)) for row in cells if len(row) == len(columns)]
 
 
 def _sacctmgr(*words: str) -> str:
     """Run it, without questions. Raises NodeError with its own words."""
     outcome = commands.run(["sacctmgr", "--immediate", "--noheader", "--parsable2", *words], _TIMEOUT_S)
     if outcome.rc != 0:
-        why = f"no end within {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
-        raise NodeError(f"`sacctmgr {' '.join(word for word in words if not word.startswith('format='))}`: {why}")
+        reason = (
+            f"no end within {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
+        )
+        raise NodeError(f"`sacctmgr {' '.join(word for word in words if not word.startswith('format='))}`: {reason}")
     return outcome.whole("sacctmgr")
 
 
@@ -229,19 +230,19 @@ def _entity(name: str) -> str | None:
     return entity if (of_user if entity == "user" else len(rest) == 1) else None
 
 
-def _changes(wanted: Association, there: Settings) -> Settings:
+def _changes(association: Association, present: Settings) -> Settings:
     """Return the settings that differ, in sacctmgr's form."""
-    said = dict(word.partition("=")[::2] for word in wanted.settings.split())
-    usual = _SETTINGS[wanted.name.split()[0]]
+    settings = dict(word.partition("=")[::2] for word in association.settings.split())
+    usual = _SETTINGS[association.name.split()[0]]
     changes = {}
     for key, default in usual.items():
-        new = said.get(key, default)
-        if new is None or _plain(key, new) == _plain(key, there[key]):
+        new = settings.get(key, default)
+        if new is None or _plain(key, new) == _plain(key, present[key]):
             continue
-        if key in _TRES:  # those that are not named stay as they are
-            wanted_tres = _tres(new)
-            gone = [f"{tres}=-1" for tres in _tres(there[key]) if tres not in wanted_tres]
-            new = ",".join([*filter(None, new.split(",")), *gone])
+        if key in _TRES:  # sacctmgr leaves omitted TRES unchanged
+            desired_tres = _tres(new)
+            cleared = [f"{tres}=-1" for tres in _tres(present[key]) if tres not in desired_tres]
+            new = ",".join([*filter(None, new.split(",")), *cleared])
         changes[key] = new if new or key in _LISTS else "-1"
     return changes
 
@@ -256,7 +257,7 @@ def _plain(key: str, value: str) -> object:
 
 
 def _tres(value: str) -> dict[str, float | str]:
-    """So much of what, by name."""
+    """Return the amount of each TRES, by name."""
     words = (word.partition("=") for word in value.split(","))
     return {name: _amount(amount) for name, _, amount in words if name}
 
@@ -275,18 +276,18 @@ def _words(settings: Settings) -> str:
 
 
 def _by_place(words: list[str], changes: Settings) -> Iterator[tuple[list[str], Settings]]:
-    """Where each is set: a user's default account is hers, not that of her association."""
-    hers = {key: value for key, value in changes.items() if key == "defaultaccount"}
-    rest = {key: value for key, value in changes.items() if key not in hers}
-    entity, *where = _named(words)
+    """Yield entities with their changes: a default account belongs to the user, not to an association."""
+    of_user = {key: value for key, value in changes.items() if key == "defaultaccount"}
+    rest = {key: value for key, value in changes.items() if key not in of_user}
+    entity, *place = _entity_words(words)
     if rest:
-        yield [entity, "where", *where], rest
-    if hers:
-        yield [entity, "where", where[0]], hers
+        yield [entity, "where", *place], rest
+    if of_user:
+        yield [entity, "where", place[0]], of_user
 
 
-def _named(words: list[str]) -> list[str]:
-    """Return the words of a name, so that none is read as a word of sacctmgr's own."""
+def _entity_words(words: list[str]) -> list[str]:
+    """Return the words of a name, so that sacctmgr reads none as a keyword."""
     return [words[0], f"name={words[1]}", *words[2:]]
 
 
@@ -305,7 +306,7 @@ def _empty(account: str, parent: str) -> None:
 
 
 def _keep_a_default(user: str, account: str) -> None:
-    """Give a user another default account before the one that is goes; a user without any other goes herself."""
+    """Give a user another default account before this one is removed; a user without another one is removed, too."""
     accounts = [name.partition("account=")[2] for name in _database() if name.startswith(f"user {user} ")]
     others = [name for name in accounts if name != account]
     if others and _database()[f"user {user} account={account}"]["defaultaccount"] == account:

@@ -1,7 +1,7 @@
 """Directories, see `hpcforge.node.files`.
 
-The receipt has those that were made for one, itself first; none: it was there. At the very end
-of a removal those go that are empty and that nobody else has, see `hpcforge.node.remove`.
+The receipt has the directories that were made for one, itself first; none: it existed. At the very end of a removal
+hpcforge deletes those that are empty and that no other program owns, see `hpcforge.node.remove`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ compare = files.compare_directory
 put = files.put_directory
 
 
-def obstacle(wanted: Directory, known: list[str] | None) -> str | None:  # noqa: ARG001
+def obstacle(directory: Directory, record: list[str] | None) -> str | None:  # noqa: ARG001
     """Return the obstacle at its path: anything but a directory."""
-    return files.obstacle(wanted.path, "directory")
+    return files.obstacle(directory.path, "directory")
 
 
 def own(name: str, change: Directory | None, made: set[str]) -> list[str]:  # noqa: ARG001
     """Return the directories that are missing, or that hpcforge made."""
     if os.path.lexists(name):
         return [name, *files.parents(name, made)] if name in made else []
-    found = [name, *files.parents(name, made)]
-    made |= set(found)
-    return found
+    missing = [name, *files.parents(name, made)]
+    made |= set(missing)
+    return missing
 
 
-def restore(name: str, known: list[str], report: EventReporter) -> None:
-    """Not yet."""
+def restore(name: str, record: list[str], report: EventReporter) -> None:
+    """Do nothing yet: `hpcforge.node.remove` deletes directories last."""
 
 
-def room(wanted: Directory) -> list[SpaceNeed]:
-    """Itself, and one on the way to it."""
-    return [SpaceNeed(wanted.path, BLOCK, 2)]
+def room(directory: Directory) -> list[SpaceNeed]:
+    """Return the space for itself and one parent."""
+    return [SpaceNeed(directory.path, BLOCK, 2)]

@@ -1,4 +1,4 @@
-"""Unix groups. None is ever renumbered. The receipt has whether we made it."""
+"""Unix groups. hpcforge never renumbers one. The receipt records whether hpcforge made it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from hpcforge.kinds.groups import Group
 
 
-def compare(wanted: Group) -> Json | None:
-    """Its number."""
-    gid = unix.gid(wanted.name)
-    if gid == wanted.gid:
+def compare(group: Group) -> Json | None:
+    """Return the present number, if it is not as desired."""
+    gid = unix.gid(group.name)
+    if gid == group.gid:
         return None
-    return {"name": wanted.name, "exists": gid is not None, "gid": gid}
+    return {"name": group.name, "exists": gid is not None, "gid": gid}
 
 
-def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
-    """Its name or number is somebody else's."""
-    name, number = wanted.name, wanted.gid
+def obstacle(group: Group, record: bool | None) -> str | None:  # noqa: ARG001
+    """Return the conflict over its name or its number."""
+    name, number = group.name, group.gid
     gid = unix.gid(name)
     if gid is not None and gid != number:
         return (
@@ -32,33 +32,33 @@ def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
             "files, so renumber it by hand or change the blueprint"
         )
     try:
-        other = grp.getgrgid(number).gr_name
+        owner = grp.getgrgid(number).gr_name
     except KeyError:
         return None
-    if other == name:
+    if owner == name:
         return None
     return (
-        f"gid {number} for {name!r} belongs to {other!r} on this node; renumber {other!r} by hand or choose another "
+        f"gid {number} for {name!r} belongs to {owner!r} on this node; renumber {owner!r} by hand or choose another "
         "number in the blueprint"
     )
 
 
-def put(wanted: Group) -> str | None:
-    """Make it, where it is not there."""
-    if compare(wanted) is None:
+def put(group: Group) -> str | None:
+    """Create it if it is missing."""
+    if compare(group) is None:
         return None
-    unix.edit(["groupadd", "--gid", str(wanted.gid), "--", wanted.name])
+    unix.edit(["groupadd", "--gid", str(group.gid), "--", group.name])
     return "created"
 
 
 def own(name: str, change: Group | None, made: set[str]) -> bool:  # noqa: ARG001
-    """Whether we are to make it."""
+    """Return whether hpcforge makes it."""
     return unix.gid(name) is None
 
 
-def restore(name: str, known: bool, report: EventReporter) -> str | None:
-    """Without it, where we made it and nobody is in it or has it as their own."""
-    if not known or not is_there(name):
+def restore(name: str, record: bool, report: EventReporter) -> str | None:
+    """Delete it if hpcforge made it, it has no members and it is no user's primary group."""
+    if not record or not is_there(name):
         return None
     inside = _inside(name)
     if inside:
@@ -69,26 +69,26 @@ def restore(name: str, known: bool, report: EventReporter) -> str | None:
 
 
 def is_there(name: str) -> bool:
-    """Whether there is such a group."""
+    """Return whether the group exists."""
     return unix.gid(name) is not None
 
 
-def stays(name: str, known: bool) -> tuple[str, str, str] | None:
-    """One that we did not make, or that somebody is in."""
+def stays(name: str, record: bool) -> tuple[str, str, str] | None:
+    """Return a group that hpcforge did not make, or that has members."""
     inside = _inside(name)
-    if not known:
+    if not record:
         return "group", name, "it existed before hpcforge"
     return ("group", name, f"{', '.join(inside)} may still be in it") if inside else None
 
 
 def _inside(name: str) -> list[str]:
-    """Who is in it, or has it as their own."""
+    """Return its members, and the users with it as primary group."""
     gid = unix.gid(name)
     if gid is None:
         return []
     return [*grp.getgrnam(name).gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == gid)]
 
 
-def room(wanted: Group) -> list[SpaceNeed]:  # noqa: ARG001
-    """/etc/group and gshadow with their copies."""
+def room(group: Group) -> list[SpaceNeed]:  # noqa: ARG001
+    """Return the space for /etc/group and gshadow with their copies."""
     return [SpaceNeed("/etc", unix.EDIT_BYTES, 4)]

@@ -1,6 +1,6 @@
-"""Symbolic links, put and put back as files are: see `hpcforge.node.backups`.
+"""Symbolic links, put and restored like files: see `hpcforge.node.backups`.
 
-The receipt has `{"before": what was there, "made": [directories made for it]}`.
+The receipt has `{"before": the earlier entry, "made": [directories made for it]}`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from hpcforge.kinds.links import Link
 
 
-def compare(wanted: Link) -> Json | None:
+def compare(link: Link) -> Json | None:
     """Return the present entry, and the target of a link."""
-    path = wanted.path
+    path = link.path
     try:
         entry = files.look(path, limit=0)
     except paths.UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "target": None}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "target": None}
-    if entry.target == wanted.target:
+    if entry.target == link.target:
         return None
     return {"path": path, "exists": True, "kind": entry.kind, "target": entry.target}
 
 
-def obstacle(wanted: Link, known: Json | None) -> str | None:
+def obstacle(link: Link, record: Json | None) -> str | None:
     """Return the obstacle: a directory, a device, or a file that is too large to be kept."""
-    path = wanted.path
+    path = link.path
     try:
         paths.split(path)
         entry = files.look(path, limit=0)
@@ -40,18 +40,18 @@ def obstacle(wanted: Link, known: Json | None) -> str | None:
         return str(error)
     if entry is not None and entry.kind not in ("file", "symlink"):
         return f"{path} is neither a file nor a symbolic link, and a role puts a link there; move it away"
-    if known is None and entry is not None and entry.kind == "file" and entry.digest is None:
+    if record is None and entry is not None and entry.kind == "file" and entry.digest is None:
         return f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away"
     return None
 
 
-def put(wanted: Link) -> str | None:
-    """Lead there; what was at the path stays until the link is."""
-    entry = files.look(wanted.path, limit=0)
-    if entry is not None and entry.target == wanted.target:
+def put(link: Link) -> str | None:
+    """Create the link; the old entry stays until the link is ready."""
+    entry = files.look(link.path, limit=0)
+    if entry is not None and entry.target == link.target:
         return None
-    done = backups.restore(wanted.path, {"link": wanted.target, "owner": "root", "group": "root"})
-    return None if done is None else "created" if entry is None else f"-> {wanted.target}"
+    detail = backups.restore(link.path, {"link": link.target, "owner": "root", "group": "root"})
+    return None if detail is None else "created" if entry is None else f"-> {link.target}"
 
 
 def own(name: str, change: Link | None, made: set[str]) -> Json | None:
@@ -63,23 +63,23 @@ def own(name: str, change: Link | None, made: set[str]) -> Json | None:
     try:
         return {"before": backups.keep(name), "made": parents}
     except NodeError:
-        return None  # nothing that could be replaced; putting it says so
+        return None  # it cannot be replaced; `put` will fail with the reason
 
 
-def restore(name: str, known: Json, report: EventReporter) -> str | None:
+def restore(name: str, record: Json, report: EventReporter) -> str | None:
     """Restore the earlier entry; if it is not known, only remove the link."""
-    before = None if known["before"] == UNKNOWN else known["before"]
+    before = None if record["before"] == UNKNOWN else record["before"]
     try:
         entry = files.look(name, limit=0)
         if entry is None or entry.kind == "symlink":
             return backups.restore(name, before)
-    except paths.UnsafeError as error:  # as of files: a user is in the way, in a folder of their own
+    except paths.UnsafeError as error:  # a user changed a folder of their own
         report.warning(f"{error}: left alone")
         return None
     report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")
     return None
 
 
-def room(wanted: Link) -> list[SpaceNeed]:
-    """Itself, and one directory on the way to it."""
-    return [SpaceNeed(wanted.path, BLOCK, 2)]
+def room(link: Link) -> list[SpaceNeed]:
+    """Return the space for itself and one parent."""
+    return [SpaceNeed(link.path, BLOCK, 2)]

@@ -17,48 +17,48 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"([a-zA-Z0-9_][\w.@-]*):([a-zA-Z0-9_][\w.@-]*)")
 
 
-def compare(wanted: Membership) -> Json | None:
-    """Whether it is there."""
-    return None if _is_there(wanted.name) else {"name": wanted.name, "exists": False}
+def compare(membership: Membership) -> Json | None:
+    """Return its state, if the account is not a member."""
+    return None if _is_member(membership.name) else {"name": membership.name, "exists": False}
 
 
-def obstacle(wanted: Membership, known: bool | None) -> str | None:  # noqa: ARG001
+def obstacle(membership: Membership, record: bool | None) -> str | None:  # noqa: ARG001
     """Return the obstacle: an invalid name. Account and group may come later, with packages."""
-    return None if _NAME.fullmatch(wanted.name) else f"{wanted.name!r} is not of the form ACCOUNT:GROUP"
+    return None if _NAME.fullmatch(membership.name) else f"{membership.name!r} is not of the form ACCOUNT:GROUP"
 
 
-def put(wanted: Membership) -> str | None:
+def put(membership: Membership) -> str | None:
     """Put the account into the group."""
-    account, group = _parts(wanted.name)
-    if _is_there(wanted.name):
+    account, group = _parts(membership.name)
+    if _is_member(membership.name):
         return None
-    for what, name, there in (("account", account, _account(account)), ("group", group, unix.gid(group))):
-        if there is None:
-            raise NodeError(f"this node has no {what} {name!r}; a role or package must create it")
+    for kind, name, number in (("account", account, _account(account)), ("group", group, unix.gid(group))):
+        if number is None:
+            raise NodeError(f"this node has no {kind} {name!r}; a role or package must create it")
     unix.edit(["gpasswd", "--add", account, group])
     return "added"
 
 
 def own(name: str, change: Membership | None, made: set[str]) -> bool:  # noqa: ARG001
-    """Whether we are to put it there."""
-    return not _is_there(name)
+    """Return whether hpcforge adds it."""
+    return not _is_member(name)
 
 
-def restore(name: str, known: bool, report: EventReporter) -> str | None:  # noqa: ARG001
-    """Out of it, where we put it there."""
-    if not known or not _is_there(name):
+def restore(name: str, record: bool, report: EventReporter) -> str | None:  # noqa: ARG001
+    """Remove the account from the group, if hpcforge added it."""
+    if not record or not _is_member(name):
         return None
     account, group = _parts(name)
     unix.edit(["gpasswd", "--delete", account, group])
     return "removed"
 
 
-def room(wanted: Membership) -> list[SpaceNeed]:  # noqa: ARG001
-    """/etc/group and gshadow with their copies."""
+def room(membership: Membership) -> list[SpaceNeed]:  # noqa: ARG001
+    """Return the space for /etc/group and gshadow with their copies."""
     return [SpaceNeed("/etc", unix.EDIT_BYTES, 4)]
 
 
-def _is_there(name: str) -> bool:
+def _is_member(name: str) -> bool:
     account, group = _parts(name)
     try:
         return account in grp.getgrnam(group).gr_mem

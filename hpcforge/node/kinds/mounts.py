@@ -1,13 +1,13 @@
-"""File systems that are mounted: a unit of systemd's each, see `hpcforge.node.unit_files`.
+"""Mounted file systems: each is a systemd unit, see `hpcforge.node.unit_files`.
 
-One whose server may be away has a timer beside it, which mounts it when the node starts, and tries again whenever it is
-not mounted. By itself systemd has logins and the end of a start wait for a mount, and tries once; here nothing waits
-but what says so.
+A file system whose server may be down has a timer, too. It mounts the file system when the node starts, and tries again
+while it is not mounted. Without the timer systemd tries once, and logins and the end of the start wait for the mount;
+with it only units that require the mount wait.
 
-Nothing looks at the place itself where it may be mounted: whoever does waits for a server that is away.
+hpcforge does not access a path that may be mounted: the access would wait for a server that is down.
 
-Where a program on the node serves it (FUSE), the timer's work is a service: a program that was killed leaves its mount,
-at which the kernel says that nobody is connected. So may one that a try to mount left behind: to systemd it is mounted.
+If a program on the node serves the file system (FUSE), the timer starts a service instead. A killed program leaves its
+mount, and the kernel reports it as not connected. A failed try to mount may leave one, too: systemd sees it as mounted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hpcforge.kinds.mounts import Mount
 
 _WORD = re.compile(r"[^\s%]+")
-# What the service does with the mount's unit and its place. Nobody is at the other end of a mount where the kernel says
-# so, and no process of the unit's is left: one that lives says it, too, while its server is away, and connects again.
-# (`_`: where a unit is called as a controller of cgroups is. Below /user.slice users give cgroups any name.)
+# The service's commands; their arguments are the mount's unit and its path. A mount has lost its program if the kernel
+# reports it as not connected and the unit has no process: a live program reports the same while its server is down, and
+# connects again. (`_`: if a unit has the name of a cgroup controller. Below /user.slice users give cgroups any name.)
 _AGAIN = (
     """if systemctl -q is-active -- "$$1" """
     """&& ! grep -hsF -e "/$$1" -e "/_$$1" /proc/[0-9]*/cgroup | grep -qvF /user.slice/"""
@@ -37,12 +37,12 @@ _AGAIN = (
     """ then umount -l -- "$$2"; fi; exec systemctl start --no-block -- "$$1\""""
 )
 FSTAB = "/etc/fstab"
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks, in the kernel's list and in /etc/fstab
-_JOB_S = 300  # that an apply waits for one try, which goes on after that where `try_s` is longer
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # the escape of blanks in the kernel's list and in /etc/fstab
+_JOB_S = 300  # limit of an apply for one try, which continues after it if `try_s` is longer
 
 
 class MountPoint(NamedTuple):
-    """What is mounted at a path: which path of its file system, and the options of the whole file system."""
+    """A mount: its path, the mounted path of its file system (root), and the options of the whole file system."""
 
     path: str
     root: str
@@ -56,57 +56,57 @@ class LineOfFstab(NamedTuple):
     options: str
 
 
-def compare(wanted: Mount) -> Json | None:
-    """Whether its units are as wanted, and it is mounted."""
-    path = wanted.path
-    texts, found = _texts(wanted), units.query([_unit(path), _first(wanted)])
-    if unit_files.is_there(texts, _first(wanted)) and not _left_over(path, texts) and found[_unit(path)].runs:
+def compare(mount: Mount) -> Json | None:
+    """Return its state, if its units differ or it is not mounted."""
+    path = mount.path
+    texts, states = _texts(mount), units.query([_unit(path), _first(mount)])
+    if unit_files.is_there(texts, _first(mount)) and not _obsolete_units(path, texts) and states[_unit(path)].runs:
         return None
-    return {"path": path, "exists": found[_unit(path)].runs, **_was(path)}
+    return {"path": path, "exists": states[_unit(path)].runs, **_earlier_mount(path)}
 
 
-def _left_over(path: str, texts: Mapping[str, str]) -> list[str]:
-    """Units of an earlier wish that are there."""
+def _obsolete_units(path: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the existing units that only an earlier blueprint needs."""
     return [unit for unit in (_timer(path), _service(path)) if unit not in texts and unit_files.any_there({unit: ""})]
 
 
-def _was(path: str) -> Json:
+def _earlier_mount(path: str) -> Json:
     """Return the mount that hpcforge's unit has had until now; nothing without a unit, or with a damaged one."""
     text = files.read_text(f"{unit_files.FOLDER}/{_unit(path)}") or ""
     lines = dict(line.partition("=")[::2] for line in text.splitlines())
-    said = {word: lines.get(word.title(), "") for word in ("what", "type", "options")}
-    right = all(_WORD.fullmatch(value) and value.isprintable() for value in said.values())
-    return said if right and text.startswith(unit_files.MARK) else {}
+    settings = {word: lines.get(word.title(), "") for word in ("what", "type", "options")}
+    right = all(_WORD.fullmatch(value) and value.isprintable() for value in settings.values())
+    return settings if right and text.startswith(unit_files.MARK) else {}
 
 
-def obstacle(wanted: Mount, known: Known) -> str | None:
-    """Something that is there already, and would be hidden."""
-    path = wanted.path
+def obstacle(mount: Mount, record: Known) -> str | None:
+    """Return the obstacle: an invalid value, or an entry that the mount would hide."""
+    path = mount.path
     try:
         paths.split(path)
     except NodeError as error:
         return str(error)
     if not path.isprintable():
         return f"mount {path!r}: its path is one line"
-    if not all(map(_WORD.fullmatch, (wanted.what, wanted.type, wanted.options))):
+    if not all(map(_WORD.fullmatch, (mount.what, mount.type, mount.options))):
         return f"mount {path}: what, type and options are one word each, without %"
-    ours = known is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
+    ours = record is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
     if not ours and is_mounted(path):
         return f"another file system is mounted at {path}; unmount it, and remove it from /etc/fstab"
     if not ours and os.path.lexists(path) and not (Path(path).is_dir() and not any(Path(path).iterdir())):
         return f"{path} is not an empty directory: a mount would hide its content; move it away"
-    return unit_files.obstacle(_texts(wanted))
+    return unit_files.obstacle(_texts(mount))
 
 
-def put(wanted: Mount) -> str | None:
-    """Write its units, and mount it; systemd makes the directory. Raises `NodeError` where its server is away."""
-    path, did = wanted.path, []
+def put(mount: Mount) -> str | None:
+    """Write its units, and mount it; systemd makes the directory. Raises `NodeError` if its server is down."""
+    path, did = mount.path, []
     ran = units.query([_unit(path)])[_unit(path)].runs
-    texts = _texts(wanted)
-    did += [unit_files.restore([unit], unit) for unit in _left_over(path, texts)]
-    did.append(unit_files.put(texts, _first(wanted)))
-    if wanted.retry_s and (did[-1] or not ran):
-        _mount(_unit(path), "restart" if ran else "start")  # the timer may be at it: a start waits for that
+    texts = _texts(mount)
+    did += [unit_files.restore([unit], unit) for unit in _obsolete_units(path, texts)]
+    did.append(unit_files.put(texts, _first(mount)))
+    if mount.retry_s and (did[-1] or not ran):
+        _mount(_unit(path), "restart" if ran else "start")  # the timer may be mounting it: `start` waits for that
         did.append("mounted")
     return "mounted" if any(did) else None
 
@@ -114,27 +114,27 @@ def put(wanted: Mount) -> str | None:
 def _mount(unit: str, verb: str) -> None:
     outcome = commands.run(["systemctl", verb, "--", unit], _JOB_S)
     if outcome.rc != 0:
-        raise NodeError(f"`systemctl {verb} {unit}`: {readable(outcome.stderr, 500)}\n{units.why(unit)}")
+        raise NodeError(f"`systemctl {verb} {unit}`: {readable(outcome.stderr, 500)}\n{units.failure(unit)}")
 
 
 def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG001
     """Return the directories that are missing."""
-    found = [] if os.path.lexists(name) else [name, *files.parents(name, made)]
-    made |= set(found)
-    return {"before": None, "made": found}
+    missing = [] if os.path.lexists(name) else [name, *files.parents(name, made)]
+    made |= set(missing)
+    return {"before": None, "made": missing}
 
 
-def restore(name: str, known: Known, report: EventReporter) -> str | None:  # noqa: ARG001
-    """Unmounted. One that is in use stays, and the role fails with what systemd says."""
+def restore(name: str, record: Known, report: EventReporter) -> str | None:  # noqa: ARG001
+    """Unmount it. A busy file system stays, and the role fails with systemd's message."""
     did = [unit_files.restore([unit], unit) for unit in (_timer(name), _service(name), _unit(name))]
     return "unmounted" if any(did) else None
 
 
-def room(wanted: Mount) -> list[SpaceNeed]:
-    """Its units, the link that enables one, and its directory."""
+def room(mount: Mount) -> list[SpaceNeed]:
+    """Return the space for its units, the link that enables one, and its directory."""
     return [
         SpaceNeed(f"{unit_files.FOLDER}/x.mount", 3 * BLOCK, 4),
-        SpaceNeed(wanted.path.rpartition("/")[0] or "/", BLOCK, 1),
+        SpaceNeed(mount.path.rpartition("/")[0] or "/", BLOCK, 1),
     ]
 
 
@@ -147,27 +147,27 @@ def _timer(path: str) -> str:
 
 
 def _service(path: str) -> str:
-    """Of a name that is nobody else's: there is a service `docker`, and may be a mount at /docker."""
+    """Return a unique name: there is a service `docker`, and there may be a mount at /docker."""
     return f"hpcforge-mount@{unit_files.escaped(path)}.service"
 
 
-def _first(wanted: Mount) -> str:
+def _first(mount: Mount) -> str:
     """Return the unit that is enabled: it starts the others."""
-    return _timer(wanted.path) if wanted.retry_s else _unit(wanted.path)
+    return _timer(mount.path) if mount.retry_s else _unit(mount.path)
 
 
 def is_mounted(path: str) -> bool:
-    """Whether the kernel's list has something there."""
+    """Return whether the kernel's list has a mount at this path."""
     return any(point.path == path for point in points())
 
 
 def points() -> list[MountPoint]:
     """Return the kernel's list of mounts, see proc_pid_mountinfo(5); of several at a place the last one shows."""
-    found = []
+    mounts = []
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
         words = os.fsdecode(line).split(" ")
-        found.append(MountPoint(_plain(words[4]), _plain(words[3]), words[-1]))
-    return found
+        mounts.append(MountPoint(_plain(words[4]), _plain(words[3]), words[-1]))
+    return mounts
 
 
 def mount_of(path: str) -> MountPoint:
@@ -200,30 +200,30 @@ def _plain(word: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), word)
 
 
-def _texts(wanted: Mount) -> dict[str, str]:
-    where, retry_s = wanted.path.replace("%", "%%"), wanted.retry_s
-    try_s = max(retry_s, wanted.try_s)
-    # Without what systemd adds by default, which is what makes the start and logins wait.
+def _texts(mount: Mount) -> dict[str, str]:
+    escaped, retry_s = mount.path.replace("%", "%%"), mount.retry_s
+    try_s = max(retry_s, mount.try_s)
+    # Without systemd's default dependencies: they make the start and logins wait.
     unit = (
         "DefaultDependencies=no\nWants=network-online.target\nAfter=network-online.target local-fs.target\n"
         "Conflicts=umount.target\nBefore=umount.target\n"
     )
-    mount = (
-        f"[Unit]\nDescription={where}\n{unit if retry_s else ''}\n"
-        f"[Mount]\nWhat={wanted.what}\nWhere={where}\nType={wanted.type}\nOptions={wanted.options}\n"
+    mount_unit = (
+        f"[Unit]\nDescription={escaped}\n{unit if retry_s else ''}\n"
+        f"[Mount]\nWhat={mount.what}\nWhere={escaped}\nType={mount.type}\nOptions={mount.options}\n"
     )
     if not retry_s:
-        return {_unit(wanted.path): f"{mount}\n[Install]\nWantedBy=multi-user.target\n"}
-    begins = _service(wanted.path) if wanted.fuse else _unit(wanted.path)
-    timer = (
-        f"[Unit]\nDescription={where}\n\n"
+        return {_unit(mount.path): f"{mount_unit}\n[Install]\nWantedBy=multi-user.target\n"}
+    begins = _service(mount.path) if mount.fuse else _unit(mount.path)
+    timer_unit = (
+        f"[Unit]\nDescription={escaped}\n\n"
         f"[Timer]\nOnActiveSec=0\nOnUnitInactiveSec={retry_s}\nAccuracySec=1\nUnit={begins}\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
-    service = (
-        f"[Unit]\nDescription={where}, also where its program has ended\n\n"
-        # Else the journal would have two lines each time.
+    service_unit = (
+        f"[Unit]\nDescription={escaped}, also where its program has ended\n\n"
+        # Without a level the journal would get two lines for each try.
         f"[Service]\nType=oneshot\nLogLevelMax=notice\nExecStart=/bin/sh -c '{_AGAIN}' sh %i.mount %f\n"
     )
-    texts = {_unit(wanted.path): f"{mount}TimeoutSec={try_s}\n", _timer(wanted.path): timer}
-    return texts | {begins: service} if wanted.fuse else texts
+    texts = {_unit(mount.path): f"{mount_unit}TimeoutSec={try_s}\n", _timer(mount.path): timer_unit}
+    return texts | {begins: service_unit} if mount.fuse else texts

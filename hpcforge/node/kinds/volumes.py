@@ -1,11 +1,11 @@
-"""File systems on a node's own NVMe drives: XFS, on an array of md's where they are several.
+"""File systems on a node's own NVMe drives: XFS, on an md array if there are several drives.
 
-Data is never lost by this. Drives are only taken where nothing at all is found on them and nobody uses them, and just
-as many as are wanted; what else there is, is told with its name and with what a person would have to type. A volume is
-known by the identifiers of its file system and its array, which follow from its name, never by where its drives are.
+hpcforge never destroys data here. It uses only blank drives that no program uses, and exactly the desired number. It
+reports any other drive by its name, with the command that a person would have to type. The identifiers of a volume's
+file system and array follow from its name, and identify it; the slots of its drives do not.
 
-The receipt has nothing of it. Beside the receipt lies which drives a volume was made of, by which a lost one is named,
-and, while one is made, that it was begun: an array without a file system is formatted then, and never else.
+The receipt has no state of a volume. A file beside the receipt lists the drives of a volume, so that a message can name
+a lost one. While a volume is made, a second file marks that: only then an array without a file system is formatted.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NVME = re.compile(r"nvme[0-9]{1,5}n[0-9]{1,5}")
 _QUOTA = re.compile(r"^#?([0-9]+) +[0-9]+ +[0-9]+ +([0-9]+) ", re.M)  # number, used, soft limit, hard limit in KiB
 _MODE = 0o1777
-_LOOK_S, _MAKE_S = 60, 1800  # the latter: drives are trimmed, which takes some of them minutes
+_LOOK_S, _MAKE_S = 60, 1800  # the latter: mkfs trims the drives, which takes minutes on some
 _TOLERANCE = 0.02
-# In a namespace of mounts of its own: nothing is left mounted, whatever ends this.
+# In a mount namespace of its own: nothing stays mounted, however this ends.
 _BEGIN = 'mount -t xfs -o uquota -- "$1" /mnt && chmod 1777 /mnt && xfs_quota -x -c "$2" /mnt'
 
 
 class NvmeDrive(NamedTuple):
-    """An NVMe drive: what the kernel calls it, which changes, and what its maker does."""
+    """An NVMe drive: the kernel's name for it, which may change, and its serial number."""
 
     name: str
     serial: str
@@ -47,175 +47,175 @@ class NvmeDrive(NamedTuple):
 
     @property
     def words(self) -> str:
-        """To a person who stands before the machine."""
+        """Return its name and serial number, for a message."""
         return f"{self.name} (serial {self.serial})"
 
 
-def compare(wanted: Volume) -> Json | None:
-    """Whether it is there, and what a user may have on it where it is mounted."""
-    device = _device(wanted)
+def compare(volume: Volume) -> Json | None:
+    """Return its state, if it is missing, or if its limits, rights or drives differ."""
+    device = _device(volume)
     if device is None:
-        own = _members(wanted)
-        taken = [] if own else [drive.name for drive in _blank(wanted)[0]]
-        return {"name": wanted.name, "exists": False, "drives": taken, "quota_gib": None}
-    mounted = _is_mounted(wanted.mount, device)
-    limits = _limits(wanted.mount) if mounted else {}
-    as_wanted = not mounted or (_right_limits(wanted, limits) and _mode(wanted.mount) == _MODE)
-    if as_wanted and not _lost(wanted, device) and _recorded(wanted) == _made_of(device):
+        own = _members(volume)
+        drives = [] if own else [drive.name for drive in _blank(volume)[0]]
+        return {"name": volume.name, "exists": False, "drives": drives, "quota_gib": None}
+    mounted = _is_mounted(volume.mount, device)
+    limits = _limits(volume.mount) if mounted else {}
+    as_wanted = not mounted or (_right_limits(volume, limits) and _mode(volume.mount) == _MODE)
+    if as_wanted and not _lost(volume, device) and _recorded(volume) == _made_of(device):
         return None
-    return {"name": wanted.name, "exists": True, "drives": [], "quota_gib": limits.get(0, 0) >> 20}
+    return {"name": volume.name, "exists": True, "drives": [], "quota_gib": limits.get(0, 0) >> 20}
 
 
-def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
+def obstacle(volume: Volume, record: Known) -> str | None:  # noqa: ARG001
     """Report a lost drive, or too few empty ones: with the reason against each other drive, and the command to type."""
-    if not _NAME.fullmatch(wanted.name) or wanted.drives < 1:
-        return f"volume {wanted.name!r}: letters, digits, _ and - are its name, and it has drives"
-    if wanted.raid not in ARRAYS or 1 < wanted.drives < ARRAYS[wanted.raid]:
+    if not _NAME.fullmatch(volume.name) or volume.drives < 1:
+        return f"volume {volume.name!r}: letters, digits, _ and - are its name, and it has drives"
+    if volume.raid not in ARRAYS or 1 < volume.drives < ARRAYS[volume.raid]:
         levels = ", ".join(f"{level} of {fewest} drives or more" for level, fewest in ARRAYS.items())
-        return f"volume {wanted.name}: RAID {wanted.raid} of {wanted.drives} drives is not made; levels are {levels}"
-    device = _device(wanted)
-    lost = _lost(wanted, device)
+        return f"volume {volume.name}: RAID {volume.raid} of {volume.drives} drives is not made; levels are {levels}"
+    device = _device(volume)
+    lost = _lost(volume, device)
     if lost:
         return lost
-    if device is not None or len(_members(wanted)) == wanted.drives > 1:
+    if device is not None or len(_members(volume)) == volume.drives > 1:
         return None
-    blank, others = _blank(wanted)
-    if len(blank) == wanted.drives:
+    blank, others = _blank(volume)
+    if len(blank) == volume.drives:
         return None
-    told = "; ".join(others)
-    if len(blank) > wanted.drives:
+    reasons = "; ".join(others)
+    if len(blank) > volume.drives:
         which = ", ".join(drive.name for drive in blank)
-        return f"the volume needs {wanted.drives} NVMe drives, but more are blank: {which}; hpcforge cannot choose"
+        return f"the volume needs {volume.drives} NVMe drives, but more are blank: {which}; hpcforge cannot choose"
     return (
-        f"the volume needs {wanted.drives} blank NVMe drives, and the node has {len(blank)}"
-        f"{f': {told}' if told else ''}; hpcforge formats only blank drives"
+        f"the volume needs {volume.drives} blank NVMe drives, and the node has {len(blank)}"
+        f"{f': {reasons}' if reasons else ''}; hpcforge formats only blank drives"
     )
 
 
-def put(wanted: Volume) -> str | None:
-    """Make it, or put together what is its own; then who may have how much. NodeError for what `obstacle` has."""
-    done, device = "", _device(wanted)
-    why = obstacle(wanted, None)
-    if why:
-        raise NodeError(why)
+def put(volume: Volume) -> str | None:
+    """Make it, or assemble its drives; then set its quotas. NodeError for an obstacle."""
+    action, device = "", _device(volume)
+    reason = obstacle(volume, None)
+    if reason:
+        raise NodeError(reason)
     if device is None:
-        device, done = _made(wanted)
-    if _recorded(wanted) != _made_of(device):
-        _record(wanted, device)
-        done = done or "recorded its drives"
-    if not _is_mounted(wanted.mount, device):
-        return done or None
-    if _mode(wanted.mount) != _MODE:
-        Path(wanted.mount).chmod(_MODE)
-        done = done or "open to users"
-    if not _right_limits(wanted, _limits(wanted.mount)):
-        _limit(wanted)
-        done = done or f"quota {wanted.quota_gib} GiB"
-    return done or None
+        device, action = _create(volume)
+    if _recorded(volume) != _made_of(device):
+        _record(volume, device)
+        action = action or "recorded its drives"
+    if not _is_mounted(volume.mount, device):
+        return action or None
+    if _mode(volume.mount) != _MODE:
+        Path(volume.mount).chmod(_MODE)
+        action = action or "open to users"
+    if not _right_limits(volume, _limits(volume.mount)):
+        _limit(volume)
+        action = action or f"quota {volume.quota_gib} GiB"
+    return action or None
 
 
 def own(name: str, change: Volume | None, made: set[str]) -> Json:  # noqa: ARG001
-    """Nothing but that it is wanted here."""
+    """Return a record without an earlier state."""
     return {"before": None}
 
 
-def restore(name: str, known: Known, report: EventReporter) -> str | None:  # noqa: ARG001
-    """Nothing: its files are its users'."""
+def restore(name: str, record: Known, report: EventReporter) -> str | None:  # noqa: ARG001
+    """Do nothing: its files are its users'."""
     return None
 
 
 def is_there(name: str) -> bool:
-    """Whether one was made here."""
+    """Return whether the volume was made here."""
     return (RECORDS / name).exists()
 
 
-def stays(name: str, known: Known) -> KeptItem | None:  # noqa: ARG001
-    """All of it."""
+def stays(name: str, record: Known) -> KeptItem | None:  # noqa: ARG001
+    """Return the volume: its drives and data stay."""
     return ("volume", name, "its drives and their data stay unchanged")
 
 
-def room(wanted: Volume) -> list[SpaceNeed]:
-    """Which drives it was made of."""
-    return [SpaceNeed(str(RECORDS / wanted.name), BLOCK, 2)]
+def room(volume: Volume) -> list[SpaceNeed]:
+    """Return the space for the list of its drives."""
+    return [SpaceNeed(str(RECORDS / volume.name), BLOCK, 2)]
 
 
-# What there is
+# Present drives and arrays
 
 
 def _drives() -> list[NvmeDrive]:
-    """All NVMe drives, in the order of their numbers."""
+    """Return all NVMe drives, in the order of their numbers."""
     names = (path.name for path in SYSTEM.iterdir() if _NVME.fullmatch(path.name))
     return [_drive(name) for name in sorted(names, key=lambda name: [int(part) for part in re.findall("[0-9]+", name)])]
 
 
 def _drive(name: str) -> NvmeDrive:
-    return NvmeDrive(name, _said(name, "device/serial") or "unknown", 512 * int(_said(name, "size") or 0))
+    return NvmeDrive(name, _sysfs_value(name, "device/serial") or "unknown", 512 * int(_sysfs_value(name, "size") or 0))
 
 
-def _said(device: str, of: str) -> str:
+def _sysfs_value(device: str, attribute: str) -> str:
     """Return the kernel's value for a block device; "" without one."""
     try:
-        return (SYSTEM / device / of).read_text(errors="replace").strip()
+        return (SYSTEM / device / attribute).read_text(errors="replace").strip()
     except OSError:
         return ""
 
 
-def _device(wanted: Volume) -> str | None:
+def _device(volume: Volume) -> str | None:
     """Return the kernel's name of the device that has the file system; None: there is none."""
-    link = DEVICES / "disk" / "by-uuid" / wanted.uuid
+    link = DEVICES / "disk" / "by-uuid" / volume.uuid
     return link.resolve().name if link.exists() else None
 
 
-def _array(wanted: Volume) -> str:
+def _array(volume: Volume) -> str:
     """Return the identifier of its array."""
-    return str(uuid.uuid5(uuid.UUID(wanted.uuid), "array"))
+    return str(uuid.uuid5(uuid.UUID(volume.uuid), "array"))
 
 
-def _members(wanted: Volume) -> list[NvmeDrive]:
+def _members(volume: Volume) -> list[NvmeDrive]:
     """Return the drives that are part of its array."""
-    if wanted.drives == 1:
+    if volume.drives == 1:
         return []
-    array = _array(wanted)
+    array = _array(volume)
     return [drive for drive in _drives() if _is_member(drive.name, array)]
 
 
 def _is_member(drive: str, array: str) -> bool:
-    """Whether a drive says so; one that cannot be looked at says nothing."""
+    """Return whether a drive is part of an array; False if it cannot be read."""
     try:
-        return any(found.get("uuid") == array for found in _signatures(drive))
+        return any(signature.get("uuid") == array for signature in _signatures(drive))
     except NodeError:
         return False
 
 
 def _signatures(device: str) -> list[Json]:
     """Return libblkid's signatures of a device: file systems, members of arrays, partition tables and more."""
-    said = commands.succeed(["wipefs", "--no-act", "--json", "--", str(DEVICES / device)], _LOOK_S)
-    found: list[Json] = json.loads(said)["signatures"] if said.strip() else []
-    return found
+    output = commands.succeed(["wipefs", "--no-act", "--json", "--", str(DEVICES / device)], _LOOK_S)
+    signatures: list[Json] = json.loads(output)["signatures"] if output.strip() else []
+    return signatures
 
 
-def _blank(wanted: Volume) -> tuple[list[NvmeDrive], list[str]]:
+def _blank(volume: Volume) -> tuple[list[NvmeDrive], list[str]]:
     """Return the empty drives of the size, and the reason against each of the others."""
     blank, others = [], []
     for drive in _drives():
-        why = _why_not(drive, wanted)
-        if why:
-            others.append(f"{drive.name} {why}")
+        reason = _objection(drive, volume)
+        if reason:
+            others.append(f"{drive.name} {reason}")
         else:
             blank.append(drive)
     return blank, others
 
 
-def _why_not(drive: NvmeDrive, wanted: Volume) -> str | None:
+def _objection(drive: NvmeDrive, volume: Volume) -> str | None:
     """Return the reason against using a drive."""
-    mb = wanted.drive_mb
+    mb = volume.drive_mb
     if mb and abs(drive.size / 1e6 - mb) > _TOLERANCE * mb:
         return f"has {drive.size / 1e9:.1f} GB, and not {mb / 1e3:g}"
     path = DEVICES / drive.name
     parts = sorted(path.name for path in (SYSTEM / drive.name).iterdir() if (path / "partition").exists())
     try:
         signatures = _signatures(drive.name)
-        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))  # busy: mounted, swapped to, part of an array or a group
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))  # busy: mounted, swap, part of an array or a volume group
     except NodeError as error:
         return f"cannot be read: {error}"
     except OSError as error:
@@ -224,13 +224,13 @@ def _why_not(drive: NvmeDrive, wanted: Volume) -> str | None:
         return f"is in use{by}: {error.strerror}"
     if not signatures and not parts:
         return None
-    found = [
+    labels = [
         " ".join(filter(None, (signature["type"], signature.get("label"), signature.get("uuid"))))
         for signature in signatures
     ]
-    has = ", ".join([*dict.fromkeys(found), *(f"partition {part}" for part in parts)])
+    content = ", ".join([*dict.fromkeys(labels), *(f"partition {part}" for part in parts)])
     wiped = " ".join(str(DEVICES / device) for device in (*parts, drive.name))
-    return f"has {has} (to destroy all its data: wipefs --all {wiped})"
+    return f"has {content} (to destroy all its data: wipefs --all {wiped})"
 
 
 def _holders(device: str) -> list[str]:
@@ -247,65 +247,65 @@ def _made_of(device: str) -> list[NvmeDrive]:
     )
 
 
-def _recorded(wanted: Volume) -> list[NvmeDrive]:
+def _recorded(volume: Volume) -> list[NvmeDrive]:
     """Return the drives of which it was made."""
     try:
-        return [NvmeDrive(**record) for record in json.loads((RECORDS / wanted.name).read_text())]
-    except (OSError, ValueError, TypeError):  # gone or damaged: it only names what is lost
+        return [NvmeDrive(**record) for record in json.loads((RECORDS / volume.name).read_text())]
+    except (OSError, ValueError, TypeError):  # missing or damaged: the list only names lost drives
         return []
 
 
-def _lost(wanted: Volume, device: str | None) -> str | None:
-    """Which of its drives are away, and what to do about it; None where all are there, or none."""
-    if wanted.drives == 1:
+def _lost(volume: Volume, device: str | None) -> str | None:
+    """Return the message about lost drives, with the remedy; None if all are present, or none."""
+    if volume.drives == 1:
         return None
-    own = _members(wanted) if device is None else _made_of(device)
-    broken = _is_broken(device) or (device and _said(device, "md/degraded") not in ("", "0"))
-    if not own or (len(own) == wanted.drives and not broken):
+    own = _members(volume) if device is None else _made_of(device)
+    broken = _is_broken(device) or (device and _sysfs_value(device, "md/degraded") not in ("", "0"))
+    if not own or (len(own) == volume.drives and not broken):
         return None
     serials = {drive.serial for drive in _drives()}
-    gone = [drive.words for drive in _recorded(wanted) if drive.serial not in serials]
-    what = ", ".join(gone) or f"{wanted.drives - len(own) or 'some'} of its {wanted.drives} drives"
+    absent = [drive.words for drive in _recorded(volume) if drive.serial not in serials]
+    lost = ", ".join(absent) or f"{volume.drives - len(own) or 'some'} of its {volume.drives} drives"
     arrays = sorted({holder for drive in own for holder in _holders(drive.name)})
-    if wanted.drives - len(own) <= spare(wanted.raid, wanted.drives) and not _is_broken(device):
+    if volume.drives - len(own) <= spare(volume.raid, volume.drives) and not _is_broken(device):
         array = device or next(iter(arrays), "md/ARRAY")
         start = "" if device else f"start the array without it (mdadm --run /dev/{array}), "
         return (
-            f"{what} is lost; the files are safe: {start}insert another drive, and add it to the array "
+            f"{lost} is lost; the files are safe: {start}insert another drive, and add it to the array "
             f"(mdadm --manage /dev/{array} --add /dev/DRIVE)"
         )
-    left = " ".join(str(DEVICES / drive.name) for drive in own)
+    remaining = " ".join(str(DEVICES / drive.name) for drive in own)
     stop = "".join(f"mdadm --stop /dev/{array}; " for array in arrays)
     return (
-        f"{what} is lost, with all files; to build a new volume with the other drives and a replacement: umount "
-        f"{wanted.mount}; {stop}wipefs --all {left}"
+        f"{lost} is lost, with all files; to build a new volume with the other drives and a replacement: umount "
+        f"{volume.mount}; {stop}wipefs --all {remaining}"
     )
 
 
 def _is_broken(device: str | None) -> bool:
-    """Whether too many drives of an array are away for it to have all files."""
-    return device is not None and _said(device, "md/array_state") == "broken"
+    """Return whether an array has lost too many drives to have all files."""
+    return device is not None and _sysfs_value(device, "md/array_state") == "broken"
 
 
-# Making it
+# Creation
 
 
-def _made(wanted: Volume) -> tuple[str, str]:
+def _create(volume: Volume) -> tuple[str, str]:
     """Return the device of its file system, and the actions that made it."""
-    own, begun = _members(wanted), RECORDS / f"{wanted.name}.begun"
-    blank = [] if own else _blank(wanted)[0]
+    own, begun = _members(volume), RECORDS / f"{volume.name}.begun"
+    blank = [] if own else _blank(volume)[0]
     name = (own or blank)[0].name
     if blank:
         _write(begun.name, [])
-    if wanted.drives > 1:
-        name = _assembled(wanted, own) if own else _new_array(wanted, blank)
+    if volume.drives > 1:
+        name = _assembled(volume, own) if own else _new_array(volume, blank)
         _settle()
-        if _device(wanted) is not None:
-            return str(_device(wanted)), "put together again"
-        if not begun.exists():  # it was finished once, and files may be there that a damaged beginning hides
+        if _device(volume) is not None:
+            return str(_device(volume)), "put together again"
+        if not begun.exists():  # it was complete once: a damaged header may hide files
             drives = " ".join(str(DEVICES / drive.name) for drive in own)
             raise NodeError(
-                f"/dev/{name} is the array of volume {wanted.name} without a file system: nothing was formatted "
+                f"/dev/{name} is the array of volume {volume.name} without a file system: nothing was formatted "
                 f"(check with xfs_repair -n /dev/{name}; to destroy all its data: mdadm --stop /dev/{name}; wipefs "
                 f"--all {drives})"
             )
@@ -313,47 +313,47 @@ def _made(wanted: Volume) -> tuple[str, str]:
         raise NodeError(
             f"/dev/{name} has {_signatures(name)[0]['type']}, which hpcforge did not create: nothing was formatted"
         )
-    # Not --force: it looks for itself once more whether something is there.
-    make = ["mkfs.xfs", "-q", "-m", f"uuid={wanted.uuid}", "-L", wanted.name[:12], str(DEVICES / name)]
+    # Without --force mkfs itself checks again that the device is blank.
+    make = ["mkfs.xfs", "-q", "-m", f"uuid={volume.uuid}", "-L", volume.name[:12], str(DEVICES / name)]
     commands.succeed(make, _MAKE_S)
     _settle()
-    begin = ["unshare", "--mount", "sh", "-ec", _BEGIN, "sh", str(DEVICES / name), _default(wanted)]
+    begin = ["unshare", "--mount", "sh", "-ec", _BEGIN, "sh", str(DEVICES / name), _default(volume)]
     commands.succeed(begin, _LOOK_S)
-    if _device(wanted) is None:
-        raise NodeError(f"/dev/{name} was formatted, and udev does not show {wanted.uuid}: udevadm info /dev/{name}")
+    if _device(volume) is None:
+        raise NodeError(f"/dev/{name} was formatted, and udev does not show {volume.uuid}: udevadm info /dev/{name}")
     begun.unlink(missing_ok=True)
     return name, f"formatted {', '.join(drive.name for drive in own or blank)}"
 
 
-def _new_array(wanted: Volume, drives: list[NvmeDrive]) -> str:
+def _new_array(volume: Volume, drives: list[NvmeDrive]) -> str:
     """Make an array of empty drives. mdadm checks them, too, and asks if one is not empty: the answer is no."""
-    name = f"hpcforge-{wanted.name}"
+    name = f"hpcforge-{volume.name}"
     array = f"/dev/md/{name}"
-    words = ["mdadm", "--create", array, f"--level={wanted.raid}", f"--raid-devices={wanted.drives}", "--metadata=1.2"]
-    words += ["--homehost=any", f"--name={name[:27]}", f"--uuid={_array(wanted)}"]
-    words += ["--bitmap=internal"] if wanted.raid else []
+    words = ["mdadm", "--create", array, f"--level={volume.raid}", f"--raid-devices={volume.drives}", "--metadata=1.2"]
+    words += ["--homehost=any", f"--name={name[:27]}", f"--uuid={_array(volume)}"]
+    words += ["--bitmap=internal"] if volume.raid else []
     commands.succeed([*words, *(str(DEVICES / drive.name) for drive in drives)], _MAKE_S)
     return Path(array).resolve().name
 
 
-def _assembled(wanted: Volume, drives: list[NvmeDrive]) -> str:
+def _assembled(volume: Volume, drives: list[NvmeDrive]) -> str:
     """Return the array of its own drives, assembled by udev, or else by mdadm now."""
     holders = _holders(drives[0].name)
     if holders:
         return holders[0]
-    array = f"/dev/md/hpcforge-{wanted.name}"
-    words = ["mdadm", "--assemble", array, f"--uuid={_array(wanted)}", "--homehost=any"]
+    array = f"/dev/md/hpcforge-{volume.name}"
+    words = ["mdadm", "--assemble", array, f"--uuid={_array(volume)}", "--homehost=any"]
     commands.succeed([*words, *(str(DEVICES / drive.name) for drive in drives)], _LOOK_S)
     return Path(array).resolve().name
 
 
 def _settle() -> None:
-    """Let udev see what is new: where the file system is."""
+    """Wait until udev has seen the new file system."""
     commands.succeed(["udevadm", "settle", "--timeout=60"], 2 * _LOOK_S)
 
 
-def _record(wanted: Volume, device: str) -> None:
-    _write(wanted.name, _made_of(device))
+def _record(volume: Volume, device: str) -> None:
+    _write(volume.name, _made_of(device))
 
 
 def _write(name: str, drives: list[NvmeDrive]) -> None:
@@ -365,12 +365,12 @@ def _write(name: str, drives: list[NvmeDrive]) -> None:
         os.close(folder)
 
 
-# Who may have how much
+# Quotas
 
 
 def _is_mounted(mount: str, device: str) -> bool:
-    """Whether the file system of a device is at a place, by the kernel's list: the place is not touched."""
-    number = _said(device, "dev")
+    """Return whether a device is mounted at a path, by the kernel's list; the path is not accessed."""
+    number = _sysfs_value(device, "dev")
     rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
     return any(row[2].decode() == number and row[4] == os.fsencode(mount) for row in rows)
 
@@ -384,27 +384,27 @@ def _mode(mount: str) -> int:
 
 def _limits(mount: str) -> dict[int, int]:
     """Return users' limits, KiB by number; number 0 has the limit of users without their own."""
-    said = commands.succeed(["xfs_quota", "-x", "-c", "report -u -n -N -b", mount], _LOOK_S)
-    return {int(number): int(hard) for number, hard in _QUOTA.findall(said)}
+    output = commands.succeed(["xfs_quota", "-x", "-c", "report -u -n -N -b", mount], _LOOK_S)
+    return {int(number): int(hard) for number, hard in _QUOTA.findall(output)}
 
 
-def _right_limits(wanted: Volume, limits: dict[int, int]) -> bool:
-    """Whether everybody has that of all, or that of all."""
-    limit = wanted.quota_gib << 20
+def _right_limits(volume: Volume, limits: dict[int, int]) -> bool:
+    """Return whether every user has the default limit or the same one."""
+    limit = volume.quota_gib << 20
     return limits.get(0, 0) == limit and all(hard in (0, limit) for hard in limits.values())
 
 
-def _default(wanted: Volume) -> str:
-    return f"limit -u -d bhard={wanted.quota_gib}g"
+def _default(volume: Volume) -> str:
+    return f"limit -u -d bhard={volume.quota_gib}g"
 
 
-def _limit(wanted: Volume) -> None:
-    """Have everybody have the same: XFS writes the limit of all down for each who has files, and leaves it there."""
-    limit = wanted.quota_gib << 20
-    others = [number for number, hard in _limits(wanted.mount).items() if number and hard not in (0, limit)]
-    orders = [_default(wanted), *(f"limit -u bhard={wanted.quota_gib}g {number}" for number in others)]
-    said = commands.run(
-        ["xfs_quota", "-x", *(w for order in orders for w in ("-c", order)), wanted.mount], _LOOK_S, merge=True
+def _limit(volume: Volume) -> None:
+    """Set the same limit for all: XFS copies the default to each user with files, and never updates the copy."""
+    limit = volume.quota_gib << 20
+    others = [number for number, hard in _limits(volume.mount).items() if number and hard not in (0, limit)]
+    orders = [_default(volume), *(f"limit -u bhard={volume.quota_gib}g {number}" for number in others)]
+    outcome = commands.run(
+        ["xfs_quota", "-x", *(w for order in orders for w in ("-c", order)), volume.mount], _LOOK_S, merge=True
     )
-    if not _right_limits(wanted, _limits(wanted.mount)):  # it ends well, whatever it says
-        raise NodeError(f"xfs_quota: the quota of {wanted.mount} is not as wanted: {said.stdout.strip()[:300]}")
+    if not _right_limits(volume, _limits(volume.mount)):  # xfs_quota exits with 0 even after an error
+        raise NodeError(f"xfs_quota: the quota of {volume.mount} is not as wanted: {outcome.stdout.strip()[:300]}")

@@ -42,7 +42,7 @@ ALWAYS = ("old_state", "shadowing_programs", "space")  # also on a host with not
 
 
 def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_types.ObstacleAnswer]:
-    """Yield what each subject has to say of the host."""
+    """Yield the obstacles that each subject reports."""
     for subject in SUBJECTS if inspection.roles else ALWAYS:
         try:
             for conflict in _search(subject, inspection):
@@ -62,31 +62,31 @@ def _search(subject: str, inspection: Inspection) -> Iterator[Conflict | str]:
 
 
 def aside(*paths: str) -> str:
-    """Return the command that moves files out of the way, beside those of the same name that it moved before."""
+    """Return the command that moves files to /root/aside, and numbers files of the same name."""
     return f"mkdir -p /root/aside && mv --backup=numbered -t /root/aside {shlex.join(paths)}"
 
 
 def of_resource(
     role: DesiredRoleRequest, kind: ResourceKind, item: Resource, receipt: Receipt
 ) -> answer_types.ObstacleAnswer | None:
-    """Return why a resource cannot be put; None where it can."""
+    """Return the obstacle to putting a resource, or None."""
     name = getattr(item, kind.key)
-    why = handler(kind.name).obstacle(item, ownership.known(receipt, kind.name, name))
-    return answer(Conflict(role["role"], kind.singular, name, why)) if why else None
+    reason = handler(kind.name).obstacle(item, ownership.record_of(receipt, kind.name, name))
+    return answer(Conflict(role["role"], kind.singular, name, reason)) if reason else None
 
 
 def with_commands(
-    found: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
+    obstacles: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
 ) -> list[answer_types.ObstacleAnswer]:
-    """Return obstacles, those of accounts and groups with the commands that renumber them."""
-    if not any(obstacle["kind"] in ("account", "group") for obstacle in found):
-        return found
+    """Return obstacles; for accounts and groups with the commands that renumber them."""
+    if not any(obstacle["kind"] in ("account", "group") for obstacle in obstacles):
+        return obstacles
     from hpcforge.node import account_numbers  # noqa: PLC0415 - a node compiles what it imports
 
-    return list(account_numbers.with_commands(found, roles))
+    return list(account_numbers.with_commands(obstacles, roles))
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:
-    """Return a conflict as it is sent."""
-    role, kind, name, why, commands = conflict
-    return {"role": role, "kind": kind, "name": name, "why": why, "commands": list(commands)}
+    """Return a conflict in the form of the answer."""
+    role, kind, name, reason, commands = conflict
+    return {"role": role, "kind": kind, "name": name, "why": reason, "commands": list(commands)}

@@ -1,7 +1,7 @@
 """Files and folders that root cannot replace: immutable or append-only ones (chattr(1)), and files on a mount point.
 
-What is written is replaced under its name, so a flag on the folder counts as one on the file. Accounts are made by
-useradd and groupadd, which replace /etc/passwd and the files beside it; packages make accounts, too.
+A write replaces the file under its name, so a flag on the folder counts like one on the file. useradd and groupadd make
+accounts and replace /etc/passwd and the files beside it; packages make accounts, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_PACKAGES = ("/usr", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr
 
 
 class _Obstruction(NamedTuple):
-    """Why a path cannot be replaced, or nothing be made in it, and the commands that change that."""
+    """A path that cannot be replaced or written into, with the reason and the commands that change that."""
 
     path: str
     why: str
@@ -40,7 +40,7 @@ class _Obstruction(NamedTuple):
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield each file and folder that the roles write and cannot, once."""
+    """Yield each file and folder that the roles would write but cannot, once."""
     points = mounts.points()
     places: set[str] = set()
     for role in inspection.roles:
@@ -69,43 +69,43 @@ def _written(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[str]:
 
 
 def _places(path: str) -> Iterator[str]:
-    """Yield what is changed when a path is written: itself where it is there, and the folder with its name."""
+    """Yield what a write to a path changes: an existing entry itself, and the folder with its name."""
     if os.path.lexists(path):
         yield path
-    if not os.path.isdir(path):  # noqa: PTH112 - a folder that is there is not replaced
+    if not os.path.isdir(path):  # noqa: PTH112 - an existing folder is not replaced
         yield disk_space.existing(path.rpartition("/")[0] or "/")
 
 
 def _mounted(path: str, points: list[mounts.MountPoint]) -> _Obstruction | None:
-    """Return why a file cannot be replaced that something is mounted on."""
-    here = [point for point in points if point.path == path]
-    if not here or os.path.isdir(path):  # noqa: PTH112
+    """Return the obstruction of a file that is a mount point."""
+    present = [point for point in points if point.path == path]
+    if not present or os.path.isdir(path):  # noqa: PTH112
         return None
     unit, quoted = f"{escaped(path)}.mount", shlex.quote(path)
-    commands = [f"umount {quoted}"] * len(here)
+    commands = [f"umount {quoted}"] * len(present)
     if os.path.lexists(f"{FOLDER}/{unit}"):
         commands.insert(0, f"systemctl disable --now {shlex.quote(unit)}")
         commands.remove(f"umount {quoted}")
     line = mounts.line_of_fstab(path)
     if line:
         commands.append(f"sed -i '{line.number}s/^/# /' {mounts.FSTAB}")
-    where = f" by {mounts.FSTAB}:{line.number}" if line else ""
-    why = f"it is a mount point{where} (of {here[-1].root}), and cannot be replaced"
-    return _Obstruction(path, why, tuple(commands))
+    source = f" by {mounts.FSTAB}:{line.number}" if line else ""
+    reason = f"it is a mount point{source} (of {present[-1].root}), and cannot be replaced"
+    return _Obstruction(path, reason, tuple(commands))
 
 
 def _flagged(path: str) -> _Obstruction | None:
-    """Return why a path with a flag of chattr cannot be replaced or written into."""
+    """Return the obstruction of a path with a flag of chattr."""
     flags = _flags(path)
-    found = [(letter, word) for bit, letter, word in _FLAGS if flags & bit]
-    if not found:
+    set_flags = [(letter, word) for bit, letter, word in _FLAGS if flags & bit]
+    if not set_flags:
         return None
-    letters, words = "".join(letter for letter, _ in found), " and ".join(word for _, word in found)
+    letters, words = "".join(letter for letter, _ in set_flags), " and ".join(word for _, word in set_flags)
     return _Obstruction(path, f"it is {words} (lsattr -d shows {letters})", (f"chattr -{letters} {shlex.quote(path)}",))
 
 
 def _flags(path: str) -> int:
-    """Return the flags of a file or folder; 0 for what is neither, and where the file system has none."""
+    """Return the flags of a file or folder; 0 for other entries, and on file systems without flags."""
     try:
         if stat.S_IFMT(os.lstat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
             return 0

@@ -1,6 +1,6 @@
-"""Entries of /etc/nsswitch.conf with which names or accounts that the roles rely on are never looked up.
+"""Entries of /etc/nsswitch.conf that prevent lookups of names or accounts that the roles need.
 
-/etc/hosts and /etc/hostname are files of a role, so what is wrong there is replaced. This file is the site's own.
+/etc/hosts and /etc/hostname are files of a role, which replaces errors there. This file is the site's own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest
 
 PATH = "/etc/nsswitch.conf"
-_RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"  # the socket that the service "resolve" asks
-# They give up only for names that are theirs: nss-mdns and nss-resolve document these actions before dns.
+_RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"  # the socket of the service "resolve"
+# They end a search only for their own names: nss-mdns and nss-resolve document these actions before dns.
 _SELECTIVE = re.compile(r"mdns[46]?_minimal|resolve|mymachines")
 _ENDS = re.compile(r"\[[^]]*(?:NOTFOUND=return|!SUCCESS=return|!UNAVAIL=return)", re.IGNORECASE)
 _WORD = re.compile(r"\[[^][]*\]|[^\s\[]+")
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[\w \[\]!=.-]*")
 
 
 class _Database(NamedTuple):
-    """What a database needs: one of these services, with none before that ends every search."""
+    """A database, which needs one of these services, and none before it that ends every search."""
 
     name: str
     services: tuple[str, ...]
@@ -36,7 +36,7 @@ class _Database(NamedTuple):
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield the lines that leave out DNS where a role sets resolv.conf, or the node's accounts where one makes some."""
+    """Yield lines without DNS if a role sets resolv.conf, or without the node's accounts if a role makes some."""
     lines = (files.read_text(PATH) or "").splitlines()
     for role in inspection.roles:
         for database in _needed(role, inspection):
@@ -48,7 +48,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
 
 def _needed(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[_Database]:
     """Yield the databases that a role relies on."""
-    if "/etc/resolv.conf" in [wanted.path for wanted in resources(role, KINDS["files"])]:
+    if "/etc/resolv.conf" in [file.path for file in resources(role, KINDS["files"])]:
         yield _Database("hosts", ("dns", "resolve"), "names are not looked up in DNS")
     if any(kind.name in ("accounts", "groups") for kind, _ in inspection.resources(role)):
         for name in ("passwd", "group"):
@@ -62,19 +62,19 @@ def _conflict(role: str, database: _Database, number: int, words: list[str]) -> 
             before = words[:at]
             break
     else:
-        why = f"line {number} names none of {' and '.join(database.services)}: {database.why}"
-        yield _with_line(role, database, number, why, [*words, database.services[0]])
+        reason = f"line {number} names none of {' and '.join(database.services)}: {database.why}"
+        yield _with_line(role, database, number, reason, [*words, database.services[0]])
         return
     stops = [at for at, word in enumerate(before) if _ENDS.match(word) and not _SELECTIVE.fullmatch(words[at - 1])]
     if stops:
-        why = f"line {number} ends each search at {words[stops[0] - 1]} {words[stops[0]]}: {database.why}"
-        kept = [word for at, word in enumerate(words) if at not in stops]
-        yield _with_line(role, database, number, why, kept)
+        reason = f"line {number} ends each search at {words[stops[0] - 1]} {words[stops[0]]}: {database.why}"
+        remaining = [word for at, word in enumerate(words) if at not in stops]
+        yield _with_line(role, database, number, reason, remaining)
 
 
-def _with_line(role: str, database: _Database, number: int, why: str, words: list[str]) -> Conflict:
+def _with_line(role: str, database: _Database, number: int, reason: str, words: list[str]) -> Conflict:
     """Return a conflict with the command that writes the line with these words."""
     services = " ".join(words)
     if not _PLAIN.fullmatch(services):
         services = f"files {database.services[0]}"
-    return Conflict(role, "file", PATH, why, (f"sed -i '{number}s/.*/{database.name}: {services}/' {PATH}",))
+    return Conflict(role, "file", PATH, reason, (f"sed -i '{number}s/.*/{database.name}: {services}/' {PATH}",))

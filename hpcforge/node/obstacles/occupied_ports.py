@@ -1,7 +1,7 @@
 """Ports that daemons of roles need and other programs of the host listen on.
 
-The kernel lists what listens in the network namespace of this program, so that a container's own ports do not count.
-Of a socket it has the number alone; which process has it open is read only where a port is occupied: proc(5).
+The kernel lists the listening sockets of this program's network namespace: a container's own ports do not count. The
+list has only a socket's inode; its process is read only for an occupied port: proc(5).
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ def search(inspection: Inspection, proc: Path = Path("/proc")) -> Iterator[Confl
     for (role, owner), listeners in ports.items():
         numbers = dict.fromkeys(str(listener.port) for listener in listeners)
         places = ", ".join(dict.fromkeys(map(str, listeners)))
-        holder, remedy = _named(owner, listeners[0])
+        holder, remedy = _describe(owner, listeners[0])
         yield Conflict(role, "port", " and ".join(numbers), f"{holder} listens on {places}", remedy)
 
 
 def _is_its_own(inspection: Inspection, role: DesiredRoleRequest) -> bool:
-    """Tell whether a role that has been here starts its daemon by a step of Ansible's, whose unit is not known."""
+    """Return whether an Ansible step of an earlier role starts its daemon: that unit is unknown."""
     entry = inspection.receipt.roles.get(role["role"])
     return entry is not None and not entry["units"]
 
 
 def _going(inspection: Inspection) -> Iterator[str]:
-    """Yield the units of packages that go for those of roles, as ntpsec for chrony."""
+    """Yield the units of packages that roles' packages replace, such as ntpsec for chrony."""
     differences = inspection.differences.values()
     for name in [removal["name"] for difference in differences for removal in difference.get("removes", ())]:
         paths = package_manager.of_node().files(name)
@@ -90,7 +90,7 @@ def _going(inspection: Inspection) -> Iterator[str]:
 
 
 def _listeners(proc: Path, needs: Sequence[tuple[str, ListenRequest]]) -> Iterator[_Listener]:
-    """Yield what listens on one of these ports."""
+    """Yield the listeners on one of these ports."""
     for protocol in sorted({need["protocol"] for _, need in needs}):
         ports = {f"{need['port']:04X}" for _, need in needs if need["protocol"] == protocol}
         for family in ("", "6"):
@@ -106,7 +106,7 @@ def _listeners(proc: Path, needs: Sequence[tuple[str, ListenRequest]]) -> Iterat
 
 
 def _address(text: str) -> str:
-    """Return an address that the kernel writes as words of 32 bits, in the machine's order of bytes."""
+    """Parse an address that the kernel writes as words of 32 bits, in the machine's byte order."""
     packed = b"".join(struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8))
     address = socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
     return address[7:] if address.startswith("::ffff:") else address
@@ -121,28 +121,28 @@ def _clash(need: ListenRequest, listener: _Listener) -> bool:
 
 
 def _owners(proc: Path, inodes: Collection[str], units: Collection[str]) -> dict[str, _Owner]:
-    """Return the process that has each socket open; those of the given units are searched first."""
+    """Return the process that has each socket open; processes of the given units are searched first."""
     groups = [Path(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs") for unit in units]
     first = [pid for group in groups if group.exists() for pid in group.read_text("ascii").split()]
     others = [entry.name for entry in proc.iterdir() if entry.name.isdigit()]
-    found: dict[str, _Owner] = {}
+    owners: dict[str, _Owner] = {}
     for pid in (*first, *others):
-        for inode in _sockets(proc / pid / "fd") & set(inodes) - found.keys():
-            found[inode] = _owner(proc, pid)
-        if len(found) == len(inodes):
+        for inode in _sockets(proc / pid / "fd") & set(inodes) - owners.keys():
+            owners[inode] = _owner(proc, pid)
+        if len(owners) == len(inodes):
             break
-    return found
+    return owners
 
 
 def _sockets(folder: Path) -> set[str]:
-    """Return the numbers of the sockets that a process has open; those read so far where it ends meanwhile."""
-    found = set()
+    """Return the inodes of a process's open sockets; the list is partial if it ends meanwhile."""
+    inodes = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):  # noqa: PTH208 - there may be thousands
             target = os.readlink(f"{folder}/{name}")  # noqa: PTH115 - likewise
             if target.startswith("socket:["):
-                found.add(target[8:-1])
-    return found
+                inodes.add(target[8:-1])
+    return inodes
 
 
 def _owner(proc: Path, pid: str) -> _Owner:
@@ -157,8 +157,8 @@ def _owner(proc: Path, pid: str) -> _Owner:
     )
 
 
-def _named(owner: _Owner | None, listener: _Listener) -> tuple[str, tuple[str, ...]]:
-    """Return the words for a program that listens, and the commands that end it for good."""
+def _describe(owner: _Owner | None, listener: _Listener) -> tuple[str, tuple[str, ...]]:
+    """Describe a listening program, and return the commands that end it permanently."""
     if owner is None:
         return "the kernel or a program that it does not show", ()
     if owner.pid == 1:

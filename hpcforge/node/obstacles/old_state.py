@@ -1,8 +1,8 @@
-"""What another cluster left where a role would take it for its own: Slurm's state, a slurm.conf that counts more than
-the controller's.
+"""State of another cluster that a role would use as its own: Slurm's state, a slurm.conf with precedence over the
+controller's.
 
-`apply --take-over` renames it under the node's lock: a name beside it has the cluster and the time. Nothing is deleted,
-and what has this cluster's name is never touched. A killed run leaves the old name or the new one; the next continues.
+`apply --take-over` renames it under the node's lock: the new name has the cluster and the time. It deletes nothing, and
+never touches state with this cluster's name. A killed run leaves the old name or the new one; the next continues.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
             if name is not None:
-                why = f"it is of {name}, not of {item['cluster']}: {item['why']}; `apply --take-over` renames it"
-                yield Conflict(role["role"], KIND, item["path"], why, tuple(_by_hand(item, name)))
+                reason = f"it is of {name}, not of {item['cluster']}: {item['why']}; `apply --take-over` renames it"
+                yield Conflict(role["role"], KIND, item["path"], reason, tuple(_by_hand(item, name)))
 
 
 def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
-    """Rename what another cluster left; an empty folder is there instead of a folder."""
+    """Rename the state of another cluster; an empty folder replaces a renamed folder."""
     for role in work:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
@@ -52,13 +52,13 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
                 raise NodeError(f"{item['unit']} did not stop within {_STOP_S} s: {item['path']} stays as it is")
             # The file that names the cluster is the last: after an interruption the next run renames the rest.
             for path in (*item["beside"], item["path"]):
-                aside = _rename(path, name)
-                if aside:
-                    report.changed(role["role"], KIND, path, f"of {name}: kept as {aside}")
+                new_path = _rename(path, name)
+                if new_path:
+                    report.changed(role["role"], KIND, path, f"of {name}: kept as {new_path}")
 
 
 def _other_cluster(item: OldStateRequest) -> str | None:
-    """Return the cluster that left it, None where there is none, or it is this one."""
+    """Return the cluster that left the state; None without state, or for this cluster."""
     file = Path(item["path"], item["name_in"])
     try:
         if not file.is_file():
@@ -67,10 +67,10 @@ def _other_cluster(item: OldStateRequest) -> str | None:
             text = opened.read(_MOST).decode("utf-8", "replace")
     except OSError:
         return None
-    found = _IN_STATE.match(text.lstrip()) if item["name_in"] else _IN_CONF.search(text)
-    if found is None:
+    match = _IN_STATE.match(text.lstrip()) if item["name_in"] else _IN_CONF.search(text)
+    if match is None:
         return None if item["name_in"] else _NAMELESS
-    name = found[found.lastindex or 0]
+    name = match[match.lastindex or 0]
     return None if name.lower() == item["cluster"].lower() else f"cluster {name[:64]!r}"
 
 
@@ -88,24 +88,26 @@ def _aside(path: str, name: str, when: str = "") -> str:
 
 
 def _rename(path: str, name: str) -> str | None:
-    """Rename a file or folder to a name with the cluster and the time; that, or None where there is no such path."""
+    """Rename a file or folder to a name with the cluster and the time; return that path, None if it is missing."""
     parent, old = paths.split(path)
     if not os.path.lexists(path):
         return None
-    aside = _aside(path, name, time.strftime("-%Y%m%d-%H%M%S"))
-    new = paths.split(aside)[1]
-    if os.path.lexists(aside):
-        raise NodeError(f"{aside} is there already: rename {path} by hand")
+    new_path = _aside(path, name, time.strftime("-%Y%m%d-%H%M%S"))
+    new = paths.split(new_path)[1]
+    if os.path.lexists(new_path):
+        raise NodeError(f"{new_path} is there already: rename {path} by hand")
     folder = paths.open_directory(parent)
     try:
-        found = os.stat(old, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(old, dir_fd=folder, follow_symlinks=False)
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
-        if stat.S_ISDIR(found.st_mode):
-            os.mkdir(old, stat.S_IMODE(found.st_mode), dir_fd=folder)
-            os.chown(old, found.st_uid, found.st_gid, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            os.mkdir(old, stat.S_IMODE(status.st_mode), dir_fd=folder)
+            os.chown(old, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
         os.fsync(folder)
     except OSError as error:
-        raise NodeError(f"{path} of {name} cannot be renamed to {aside}: {error.strerror}; move it by hand") from error
+        raise NodeError(
+            f"{path} of {name} cannot be renamed to {new_path}: {error.strerror}; move it by hand"
+        ) from error
     finally:
         os.close(folder)
-    return aside
+    return new_path

@@ -1,7 +1,7 @@
-"""Units of roles in whose place the host has another one: a file of a site's own build, a mask, another ExecStart.
+"""Units of roles that the host replaces: with a file of a site's own build, a mask, another ExecStart.
 
-systemd takes a unit's file from the first of its folders that has one, and adds the drop-ins of all: systemd.unit(5).
-A copy of the package's unit that starts the same program is the site's own matter, and so is a drop-in with limits.
+systemd reads a unit's file from the first of its folders that has one, and adds the drop-ins of all: systemd.unit(5).
+A copy of the package's unit that starts the same program is allowed, and so is a drop-in with limits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hpcforge.node import package_manager
 from hpcforge.node.inspection import Conflict, Inspection
 from hpcforge.node.obstacles import aside
 
-# What comes before a package's units, as far as people and other programs write there.
+# Folders with precedence over a package's units, as far as people and other programs write there.
 _FIRST = (
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
@@ -25,23 +25,23 @@ _FIRST = (
     "/usr/local/lib/systemd/system",
 )
 _PACKAGED = ("/usr/lib/systemd/system", "/lib/systemd/system")
-_MARK = "# written by hpcforge\n"  # as in `hpcforge.node.unit_files`
+_MARK = "# written by hpcforge\n"  # the same as in `hpcforge.node.unit_files`
 _ACCOUNT = ("User", "Group", "DynamicUser", "RootDirectory", "RootImage")
 _SIZE_LIMIT = 1 << 20
 _RELOAD = "systemctl daemon-reload"
 
 
 def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]:
-    """Yield what stands in the place of units of roles, or changes which program they start."""
+    """Yield the files that replace units of roles, or change the program that they start."""
     own = inspection.own_paths()
-    coded = {role["role"] for role in inspection.roles if role.get("opaque")}  # whose code may write units
+    coded = {role["role"] for role in inspection.roles if role.get("opaque")}  # their code may write units
     for unit, role in inspection.units().items():
         names = _names(unit)
         for path in _files((*names, *_aliases(unit, root)), root):
             mask = _mask(path, root)
             if mask:
-                why = f"it is masked: {path} is {mask}"
-                yield Conflict(role, "unit", unit, why, (f"rm {shlex.quote(path)}", _RELOAD))
+                reason = f"it is masked: {path} is {mask}"
+                yield Conflict(role, "unit", unit, reason, (f"rm {shlex.quote(path)}", _RELOAD))
             elif Path(path).name in names and role not in coded and path not in own:
                 yield from _in_place(role, unit, path, root)
         for path in _drop_ins(unit, root) if role not in coded else ():
@@ -49,11 +49,13 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
                 continue
             starts, account = _starts(root, path), _settings(root, path, *_ACCOUNT)
             if starts:
-                why = f"{path} has it start {_program(starts)} in place of the package's program"
+                reason = f"{path} has it start {_program(starts)} in place of the package's program"
             elif account:
-                why = f"{path} has it run otherwise than the package's unit: {', '.join(account)}"
+                reason = f"{path} has it run otherwise than the package's unit: {', '.join(account)}"
             if starts or account:
-                yield Conflict(role, "unit", unit, why, (f"systemctl stop {shlex.quote(unit)}", aside(path), _RELOAD))
+                yield Conflict(
+                    role, "unit", unit, reason, (f"systemctl stop {shlex.quote(unit)}", aside(path), _RELOAD)
+                )
 
 
 def _names(unit: str) -> list[str]:
@@ -64,7 +66,7 @@ def _names(unit: str) -> list[str]:
 
 
 def _aliases(unit: str, root: Path) -> list[str]:
-    """Return the other names that the package's unit gets where systemd enables it; none of them may be masked."""
+    """Return the aliases of the package's unit once it is enabled; none of them may be masked."""
     texts = [_read(root, f"{folder}/{unit}") or "" for folder in _PACKAGED]
     pairs = [line.partition("=") for line in texts[0].splitlines() or texts[1].splitlines()]
     return [name for key, _, value in pairs if key.strip() == "Alias" for name in value.split()]
@@ -78,11 +80,11 @@ def _files(names: Sequence[str], root: Path) -> Iterator[str]:
 
 
 def _drop_ins(unit: str, root: Path) -> Iterator[str]:
-    """Yield the paths of a unit's drop-ins, also those of its template and of all units whose names begin alike."""
+    """Yield the paths of a unit's drop-ins, also of its template and of all units with the same prefix."""
     stem, _, kind = unit.rpartition(".")
-    alike = [f"{stem[: at + 1]}.{kind}" for at, letter in enumerate(stem) if letter == "-"]
+    prefixes = [f"{stem[: at + 1]}.{kind}" for at, letter in enumerate(stem) if letter == "-"]
     for folder in _FIRST:
-        for name in (*_names(unit), *alike):
+        for name in (*_names(unit), *prefixes):
             try:
                 entries = sorted(entry.name for entry in os.scandir(_at(root, f"{folder}/{name}.d")))
             except OSError:
@@ -102,7 +104,7 @@ def _mask(path: str, root: Path) -> str:
 
 
 def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]:
-    """Yield the file of a unit that is neither an alias nor a package's, and does not start what the package's does."""
+    """Yield a unit's file that is neither an alias nor a package's, and starts another program than the package's."""
     target = _leads_to(path, root)
     if target.startswith(tuple(f"{folder}/" for folder in _PACKAGED)):
         return
@@ -110,9 +112,9 @@ def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]
     packaged = next(filter(None, (_starts(root, f"{folder}/{Path(path).name}") for folder in _PACKAGED)), [])
     if (_read(root, target) or "").startswith(_MARK) or (starts and starts == packaged):
         return
-    if package_manager.of_node().is_packaged(path, root):  # some packages put their units where a site does
+    if package_manager.of_node().is_packaged(path, root):  # some packages put their units into the site's folder
         return
-    # What disables a unit also removes a link to its file, so that there is nothing left to move.
+    # `systemctl disable` also removes a link to the unit's file: then there is nothing to move.
     away = f"rm -f {shlex.quote(path)}" if target != path else aside(path)
     which = f"leads to {target}, which" if target != path else "is not the package's: it"
     does = f"starts {_program(starts)}" if starts else "starts no program"
@@ -121,7 +123,7 @@ def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]
 
 
 def _starts(root: Path, path: str) -> list[str]:
-    """Return the commands that a unit's file or drop-in starts; an empty line alone only removes those before it."""
+    """Return the commands that a unit's file or drop-in starts; an empty setting only removes earlier ones."""
     return [setting.partition("=")[2] for setting in _settings(root, path, "ExecStart")]
 
 

@@ -1,6 +1,6 @@
-"""Programs and libraries that the host has before the packages': of a build in /usr/local, or of a folder in PATH.
+"""Programs and libraries with precedence over the packages': from a build in /usr/local, or a folder in PATH.
 
-A link to the package's program is none, and so is a script that names it: a site's wrapper starts it in the end.
+A link to the package's program does not count, nor does a script that names it: a site's wrapper starts it in the end.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hpcforge.node.inspection import Conflict, Inspection
 from hpcforge.node.obstacles import aside
 
 _PACKAGED = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
-_LIBRARIES = ("/lib", "/usr/lib")  # with what is below them
-_LOCAL = ("/usr/local/sbin", "/usr/local/bin")  # first in PATH as Debian, sudo and hpcforge have it
+_LIBRARIES = ("/lib", "/usr/lib")  # and the folders below them
+_LOCAL = ("/usr/local/sbin", "/usr/local/bin")  # first in the PATH of Debian, sudo and hpcforge
 _SETTINGS = ("/etc/environment", "/etc/login.defs", "/etc/profile", "/etc/bash.bashrc", "/etc/profile.d/*.sh")
 _ASSIGNMENT = re.compile(r"(?:^|[\s;])([A-Za-z_]\w*)=([^\s;]*)", re.MULTILINE)
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -44,12 +44,12 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
 def _conflict(role: str, kind: str, root: Path, folder: str, source: str, names: Sequence[str]) -> Conflict:
     if kind == "program":
         by = f" by PATH in {source}" if source else ""
-        why = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's{by}"
-        return Conflict(role, kind, ", ".join(names), why, (aside(*(f"{folder}/{name}" for name in names)),))
-    # A library has several names, and ldconfig makes those that programs ask for.
+        reason = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's{by}"
+        return Conflict(role, kind, ", ".join(names), reason, (aside(*(f"{folder}/{name}" for name in names)),))
+    # A library has several names, and ldconfig makes the names that programs load.
     paths = [_path(root, place) for name in names for place in _matches(root, f"{folder}/{name}*")]
-    why = f"{folder} has another, which programs load before the package's"
-    return Conflict(role, kind, ", ".join(names), why, (aside(*paths), "ldconfig"))
+    reason = f"{folder} has another, which programs load before the package's"
+    return Conflict(role, kind, ", ".join(names), reason, (aside(*paths), "ldconfig"))
 
 
 def _is_other(root: Path, folder: str, name: str, own: set[str]) -> bool:
@@ -72,7 +72,7 @@ def _starts_the_package_s(place: Path, name: str) -> bool:
 
 
 def _program_folders(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the folders that PATH has before the packages', for logins, and the file that has it so ("": all hosts)."""
+    """Yield the folders before the packages' in a login's PATH, with the file that sets them ("": all hosts)."""
     yield from ((folder, "") for folder in _LOCAL)
     for pattern in _SETTINGS:
         for place in _matches(root, pattern):
@@ -81,7 +81,7 @@ def _program_folders(root: Path) -> Iterator[tuple[str, str]]:
 
 def _before(text: str) -> Iterator[str]:
     """Yield the folders that a text of assignments puts first in PATH."""
-    values = {"PATH": _PACKAGED[0]}  # what it had until then has those of packages
+    values = {"PATH": _PACKAGED[0]}  # the earlier value has the packages' folders
     for name, words in _ASSIGNMENT.findall(text):
         value = _VARIABLE.sub(lambda match: values.get(match[1], ""), words.replace('"', "").replace("'", ""))
         if name == "PATH":
@@ -91,11 +91,11 @@ def _before(text: str) -> Iterator[str]:
 
 
 def _plain(folder: str) -> str:
-    return os.path.normpath(folder) if folder.startswith("/") else ""  # a relative one does not count
+    return os.path.normpath(folder) if folder.startswith("/") else ""  # relative folders do not count
 
 
 def _library_folders(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the folders that the dynamic linker searches before the packages', and no source: ldconfig(8)."""
+    """Yield the folders that the dynamic linker searches before the packages', with an empty source: ldconfig(8)."""
     for line in _read(root / "etc/ld.so.conf").splitlines():
         pattern = line.partition("include ")[2].strip()
         places = _matches(root, str(Path("/etc", pattern))) if pattern else []
@@ -116,7 +116,7 @@ def _path(root: Path, place: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the text of a file of settings without its comments; an empty one where it cannot be read."""
+    """Return the text of a settings file without comments; "" if it cannot be read."""
     try:
         with path.open("rb") as file:
             text = file.read(_READ_BYTES).decode("utf-8", "replace")

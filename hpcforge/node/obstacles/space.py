@@ -1,7 +1,7 @@
-"""File systems that have no room for the changes, or are read-only.
+"""File systems without room for the changes, and read-only ones.
 
-The judgement is that of `hpcforge.node.disk_space`, which refuses the same when a change begins. Here the sizes of new
-files are not known yet: each counts as large as the old one.
+`hpcforge.node.disk_space` judges them, and refuses the same when a change begins. Here the sizes of new files are not
+known yet: each counts as large as the old one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest
 
 
-_DAEMONS = ("/var/lib/", "/var/log/")  # where daemons write; what users fill is elsewhere
+_DAEMONS = ("/var/lib/", "/var/log/")  # folders of daemons; users fill others
 _DAEMON_BYTES, _DAEMON_INODES = 4 * 1024**2, 16
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield each file system that cannot take what the roles write there, or their daemons."""
+    """Yield each file system without room for the roles' files, or for their daemons'."""
     short = list(_for_changes(inspection)) if inspection.roles else []
     yield from short
     devices = {os.stat(conflict.name).st_dev for conflict in short}  # noqa: PTH116
@@ -32,7 +32,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
 
 
 def _for_changes(inspection: Inspection) -> Iterator[Conflict]:
-    roles: dict[str, str] = {}  # by the place that one writes to, the first of several
+    roles: dict[str, str] = {}  # first role by the path that it writes to
     needs = disk_space.own_needs()
     for role in inspection.roles:
         for need in role_needs(role, inspection):
@@ -43,28 +43,28 @@ def _for_changes(inspection: Inspection) -> Iterator[Conflict]:
         roles.setdefault(disk_space.existing(need.path), next(iter(packages.values())))
         needs.append(need)
     for path, state, detail, commands in disk_space.shortages(needs):
-        why = f"the file system of {path} {state}: {detail}"
-        yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
+        reason = f"the file system of {path} {state}: {detail}"
+        yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, reason, commands)
 
 
 def _for_daemons(inspection: Inspection, devices: set[int]) -> Iterator[Conflict]:
-    """Yield the file systems, less these devices, on which a role's daemon cannot keep its state or its log."""
+    """Yield the file systems, except these devices, on which a role's daemon cannot write its state or its log."""
     for role in inspection.all_roles:
-        for kept in role.get("leaves", ()):
-            path = disk_space.existing(kept["path"])
+        for folder in role.get("leaves", ()):
+            path = disk_space.existing(folder["path"])
             configured = role["role"] in inspection.receipt.roles
-            if not kept["path"].startswith(_DAEMONS) or not (configured or path == kept["path"]):
+            if not folder["path"].startswith(_DAEMONS) or not (configured or path == folder["path"]):
                 continue
             device = os.stat(path).st_dev  # noqa: PTH116
             need = SpaceNeed(path, _DAEMON_BYTES, _DAEMON_INODES)
             for _, state, detail, commands in disk_space.shortages([need]) if device not in devices else ():
                 devices.add(device)
-                why = f"the file system of {path}, where a daemon writes, {state}: {detail}"
-                yield Conflict(role["role"], "disk", path, why, commands)
+                reason = f"the file system of {path}, where a daemon writes, {state}: {detail}"
+                yield Conflict(role["role"], "disk", path, reason, commands)
 
 
 def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[SpaceNeed]:
-    """Yield what a role writes: resources that differ, what its own code makes, packages, and links of units."""
+    """Yield the space that a role needs: for changed resources, its own code, packages, and links of units."""
     difference = inspection.differences.get(role["role"], {})
     for kind, item in inspection.resources(role):
         yield from handler(kind.name).room(item)

@@ -272,7 +272,7 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
     def put_back(entry: dict[str, Any], name: str) -> str | None:
         return kept.restore(name, entry["files"][name], report)
 
-    remove._each([role], "file", "files", put_back, remembered, report)
+    remove._act([role], "file", "files", put_back, remembered, report)
     remove._directories([role], remembered, EMPTY, report)
     assert report.failures == {}
     warned = [one for one in heard if one["event"] == "warning"]

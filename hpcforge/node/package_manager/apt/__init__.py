@@ -1,4 +1,4 @@
-"""apt and dpkg, of Debian and the distributions that descend from it.
+"""apt and dpkg, of Debian and its derivatives.
 
 Modules beside this one are imported only when needed, since the node compiles each one every time. They may import
 `hpcforge.kinds` and the helpers of `hpcforge.node`. Names of packages do not belong here: roles have them.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcforge.node.inspection import Conflict, Inspection
 
 _ARCHIVES = "/var/cache/apt/archives"
-_DPKG_BYTES = 4 * 1024**2  # its status, which is written beside the one that is there, and lists of files
+_DPKG_BYTES = 4 * 1024**2  # a new copy of its status beside the old one, and lists of files
 _PACKAGE_INODES = 100  # files of an average Debian package
 _SIZES_S = 120
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -42,7 +42,7 @@ class AptManager(PackageManager):
     folders = ("/var/lib/dpkg", "/var/lib/dpkg/info", "/var/lib/dpkg/status", _ARCHIVES, "/var/lib/apt/lists")
     growing = ("/usr", _ARCHIVES)
     base_needs = (SpaceNeed("/usr", 0, 1), SpaceNeed("/etc", 0, 1), SpaceNeed("/var/lib/dpkg", _DPKG_BYTES, 4))
-    hold_needs = (SpaceNeed("/var/lib/dpkg", 0, 2),)  # a line of dpkg's status, which is written again
+    hold_needs = (SpaceNeed("/var/lib/dpkg", 0, 2),)  # dpkg writes its status again
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """Ask dpkg."""
@@ -107,17 +107,17 @@ class AptManager(PackageManager):
         return apt_files.FORMS[kind]
 
     def release(self) -> None:
-        """Remove the policy that holds service starts back."""
+        """Remove the policy that prevents service starts."""
         from hpcforge.node.package_manager.apt import service_starts  # noqa: PLC0415
 
         service_starts.release()
 
 
 def sizes(text: str) -> tuple[int, int]:
-    """Bytes to download and to install, out of what apt-get says before it asks; 0 where it says nothing."""
-    found = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
+    """Return the bytes to download and to install, from apt-get's output before its question; 0 if not printed."""
+    matches = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
     download, installed = (
-        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in found
+        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in matches
     )
     return download, installed
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 SOURCES, SOURCES_FOLDER = Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d")
 PINS, PINS_FOLDER = Path("/etc/apt/preferences"), Path("/etc/apt/preferences.d")
 LISTS = Path("/var/lib/apt/lists")
-_SOURCE_FILE = re.compile(r"[A-Za-z0-9_.-]+\.(?:list|sources)")  # of files that apt reads
+_SOURCE_FILE = re.compile(r"[A-Za-z0-9_.-]+\.(?:list|sources)")  # names of files that apt reads
 _LINE = re.compile(r"\s*deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)")
 _STANZA_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(.*)")
 _PASSWORD = re.compile(r"//[^/@\s]*@")
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # of a resource; other names apt passes over
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # a resource's name; apt ignores other names
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _PATH = re.compile(r"/\S+")
-_PIN_FILE = re.compile(r"[A-Za-z0-9_-]+(?:\.pref)?")  # of files that apt reads; with other characters it does not
+_PIN_FILE = re.compile(r"[A-Za-z0-9_-]+(?:\.pref)?")  # files that apt reads; it ignores other names
 _PIN_FIELD = re.compile(r"(Package|Pin-Priority):(.*)", re.IGNORECASE)
-_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # of a resource; with a dot in it apt might pass it over
+_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # a resource's name; apt may ignore one with a dot
 _PIN = re.compile(r"(?:version|release|origin) \S.*")
 _PACKAGE = re.compile(r"\S+")
 _PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
@@ -41,7 +41,7 @@ _SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----", "-----END PGP SIGNATURE-----"
 
 
 class SourceEntry(NamedTuple):
-    """A source of binary packages; `disable` is the command that makes apt pass it over."""
+    """A source of binary packages; `disable` is the command that makes apt ignore it."""
 
     path: Path
     line: int
@@ -53,11 +53,11 @@ class SourceEntry(NamedTuple):
         return f"{self.path}:{self.line}"
 
     def has(self, address: str) -> bool:
-        """Whether this address belongs to the source."""
+        """Return whether this address belongs to the source."""
         return any(plain(address).startswith(f"{plain(uri).rstrip('/')}/") for uri in self.uris)
 
     def named_in(self, message: str) -> bool:
-        """Whether a message of apt's is about this source."""
+        """Return whether apt's message is about this source."""
         words, message = message.split(), plain(message)
         suites = any(suite in words or f"/dists/{suite}/" in message for suite in self.suites)
         return suites and any(plain(uri).rstrip("/") in message for uri in self.uris)
@@ -69,7 +69,7 @@ def plain(text: str) -> str:
 
 
 def sources(file: Path = SOURCES, folder: Path = SOURCES_FOLDER) -> Iterator[SourceEntry]:
-    """Return the sources that are enabled."""
+    """Return the enabled sources."""
     for path in (file, *sorted(folder.glob("*"))):
         if path.is_file() and (path == file or _SOURCE_FILE.fullmatch(path.name)):
             text = path.read_text("utf-8", "replace")
@@ -87,7 +87,7 @@ def source_lines(path: Path, text: str) -> Iterator[SourceEntry]:
 
 def source_stanzas(path: Path, text: str) -> Iterator[SourceEntry]:
     """Return the sources of a file of deb822 stanzas."""
-    fields: dict[str, tuple[int, list[str]]] = {}  # by name in small letters: line and words
+    fields: dict[str, tuple[int, list[str]]] = {}  # line and words by lower-case name
     words: list[str] = []
     for number, content in enumerate([*text.splitlines(), ""], start=1):
         field = _STANZA_FIELD.match(content)
@@ -118,7 +118,7 @@ class NegativePin(NamedTuple):
     priority: int
 
     def matches(self, name: str) -> bool:
-        """Whether the record is for this package; for patterns that only apt can compare, it may be."""
+        """Return whether the record may apply to this package; True for patterns that only apt can compare."""
         return any(
             pattern.startswith(("src:", "/")) or fnmatchcase(name, pattern.partition(":")[0])
             for pattern in self.packages
@@ -168,36 +168,35 @@ def proxies(file: Path, folder: Path) -> Iterator[tuple[Path, int, str]]:
 
 
 def drop_damaged(folder: Path = LISTS) -> list[str]:
-    """Delete what is damaged, so that the next `apt-get update` fetches it, and return its names.
+    """Delete damaged lists, so that the next `apt-get update` fetches them, and return their names.
 
-    apt writes its lists without a sync, and believes what it has for as long as its server says that nothing is new:
-    lists that a power cut has emptied know of no package, and `apt-get update` leaves them as they are for days.
+    apt writes its lists without a sync, and trusts them until its server reports new ones: after a power cut lists may
+    be empty and have no packages, and `apt-get update` does not replace them for days.
     """
-    found = list(damaged(folder))
-    for path in found:
+    files = list(damaged(folder))
+    for path in files:
         path.unlink(missing_ok=True)
-    return [path.name for path in found]
+    return [path.name for path in files]
 
 
 def damaged(folder: Path = LISTS) -> Iterator[Path]:
-    """Yield lists whose SHA-256 is not the one in their InRelease or Release file, and such files that are
-    incomplete.
+    """Yield lists whose SHA-256 differs from their InRelease or Release file, and incomplete files of these kinds.
 
-    Names are as apt makes them of addresses.
+    apt derives the names from addresses.
     """
     for path in sorted(folder.glob("*Release")):
         text = path.read_text("utf-8", "replace")
-        if not _whole(path.name, text):
+        if not _is_complete(path.name, text):
             yield path
             continue
         prefix = path.name.removesuffix("Release").removesuffix("In")
-        for name, told in _sums(text).items():
-            there = path.with_name(prefix + name.replace("_", "%5f").replace("/", "_"))
-            if there.is_file() and _sum(there) != told:
-                yield there
+        for name, digest in _sums(text).items():
+            file = path.with_name(prefix + name.replace("_", "%5f").replace("/", "_"))
+            if file.is_file() and _sum(file) != digest:
+                yield file
 
 
-def _whole(name: str, text: str) -> bool:
+def _is_complete(name: str, text: str) -> bool:
     if not name.endswith("_InRelease"):
         return bool(text.strip())
     return text.startswith(_SIGNED[0]) and text.rstrip().endswith(_SIGNED[1])
@@ -233,7 +232,7 @@ def _pin_text(pin: Pin) -> str:
 
 
 def _pin_error(pin: Pin) -> str | None:
-    """Return why a name would be passed over, or what is written be no pin: apt itself takes no notice of one."""
+    """Return the error of a pin: apt silently ignores invalid names and pins."""
     name = pin.name
     if not _PIN_NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a pin: letters, digits, _ and -"
@@ -265,12 +264,12 @@ def _words(words: Sequence[str]) -> str:
 
 
 def _signed_by(key: str) -> str:
-    """Return a key's lines, each begun by a blank, and a dot for one that is empty."""
+    """Return a key's lines, each after a blank, with a dot for an empty line."""
     return f" {key}" if key.startswith("/") else "".join(f"\n {line.rstrip() or '.'}" for line in key.splitlines())
 
 
 def _source_error(source: PackageSource) -> str | None:
-    """Return why a name would be passed over, or a key is none."""
+    """Return the error of a source: apt would ignore its name, or its key is invalid."""
     name, key = source.name, source.signed_by.strip()
     if not _SOURCE_NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a package source: letters, digits, and _ . -"

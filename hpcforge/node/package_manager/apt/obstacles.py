@@ -1,8 +1,8 @@
-"""Causes for which apt or dpkg would fail to install packages of a plan.
+"""Causes of a failing installation of a plan's packages by apt or dpkg.
 
-Packages are on hold, pinned away or half-configured, settings are not readable, or sources do not answer or are not
-believed. apt itself is asked. Where its lists have all packages, it fetches the smallest archive of each source that it
-would take one from; where it would have to read its lists, it reads what is signed into a folder of its own.
+Packages are on hold, pinned away or half-configured, settings are not readable, or sources do not answer or have no
+valid signature. apt itself checks them. If its lists have all packages, it fetches the smallest archive from each
+source that it would use. If it would have to read its lists first, it reads the signed ones into a temporary folder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _STATUS = re.compile(r"\d{3} ")
 
 
 def search_packages(host: Inspection) -> Iterator[Conflict | str]:
-    """Yield what apt or dpkg would fail on while the packages of the plan are installed."""
+    """Yield the obstacles for apt or dpkg to installing the plan's packages."""
     names = host.packages()
     if not names:
         return
@@ -68,11 +68,11 @@ def search_packages(host: Inspection) -> Iterator[Conflict | str]:
 
 
 def _settings(role: str, text: str) -> Iterator[Conflict]:
-    """Yield the files of /etc/apt that apt cannot read: then it does nothing at all."""
+    """Yield the files of /etc/apt that apt cannot read: then it does nothing."""
     for match in _SETTINGS.finditer(text):
         path = match.group(1)
-        why = f"apt cannot read it, and installs nothing: {match.group()[3:]}"
-        yield Conflict(role, "file", path, why, (_aside(path),))
+        reason = f"apt cannot read it, and installs nothing: {match.group()[3:]}"
+        yield Conflict(role, "file", path, reason, (_aside(path),))
 
 
 def _aside(path: str) -> str:
@@ -80,7 +80,7 @@ def _aside(path: str) -> str:
 
 
 def _hooks(role: str) -> Iterator[Conflict]:
-    """Yield the files with a command that apt runs before or after its work and that cannot be run: then apt fails."""
+    """Yield the files with hooks of apt that cannot be run: then apt fails."""
     for name, command in hooks(commands.run(["apt-config", "dump"], _QUERY_S).stdout):
         program = dead_program(command)
         file, folder = _CONFIGURATION
@@ -90,8 +90,8 @@ def _hooks(role: str) -> Iterator[Conflict]:
                 program in line and not line.lstrip().startswith(("//", "#"))
                 for line in path.read_text("utf-8", "replace").splitlines()
             ):
-                why = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
-                yield Conflict(role, "file", str(path), why, (_aside(str(path)),))
+                reason = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
+                yield Conflict(role, "file", str(path), reason, (_aside(str(path)),))
 
 
 def hooks(dump: str) -> Iterator[tuple[str, str]]:
@@ -104,9 +104,9 @@ def hooks(dump: str) -> Iterator[tuple[str, str]]:
 
 
 def dead_program(command: str) -> str:
-    """Return the program of a hook that cannot be run and makes the hook fail; empty where there is none.
+    """Return the program that makes a hook fail since it cannot be run; "" for a working hook.
 
-    A shell's `||`, `;`, `|` or `&` may make a success of the failure.
+    A shell's `||`, `;`, `|` or `&` may hide the failure.
     """
     program = command.split(maxsplit=1)[0] if command.strip() else ""
     tolerant = set("|;\n") & set(command) or command.rstrip().endswith("&")
@@ -116,23 +116,25 @@ def dead_program(command: str) -> str:
 
 
 def _broken(names: Mapping[str, str], text: str) -> Iterator[Conflict]:
-    """Yield the packages of other origin for which apt refuses every transaction."""
+    """Yield the packages that make apt refuse every transaction, and are not hpcforge's."""
     role = next(iter(names.values()))
     for package in _NO_ARCHIVE.findall(text):
-        why = "it is half-installed, and no package source has it to unpack it again"
-        yield Conflict(role, "package", package, why, (f"dpkg --remove --force-remove-reinstreq {package}",))
+        reason = "it is half-installed, and no package source has it to unpack it again"
+        yield Conflict(role, "package", package, reason, (f"dpkg --remove --force-remove-reinstreq {package}",))
     if "--fix-broken" in text:
         for package, needs in _UNMET.findall(text):
             if package in names:
                 continue
-            why = f"it is unpacked without its dependencies, and apt installs nothing before that is resolved: {needs}"
-            yield Conflict(role, "package", package, why, ("apt-get -y --fix-broken install",))
+            reason = (
+                f"it is unpacked without its dependencies, and apt installs nothing before that is resolved: {needs}"
+            )
+            yield Conflict(role, "package", package, reason, ("apt-get -y --fix-broken install",))
 
 
 def _half_configured(host: Inspection, installed: Collection[str]) -> Iterator[Conflict | str]:
-    """Yield packages of other origin whose configuration failed, where the plan depends on them; else a warning.
+    """Yield half-configured packages, not hpcforge's, that the plan depends on; a warning for others.
 
-    hpcforge itself configures one that was interrupted, by dpkg's own record, its own, and one that the plan upgrades.
+    hpcforge configures interrupted packages (by dpkg's journal), its own ones, and those that the plan upgrades.
     """
     names = host.packages()
     if dpkg.was_interrupted():
@@ -143,19 +145,19 @@ def _half_configured(host: Inspection, installed: Collection[str]) -> Iterator[C
     needed = _dependencies(names) if failed else set()
     for package in failed:
         error = last_error(package, _terminal())
-        why = f"it is half-configured: {error or 'its postinst script failed'}"
+        reason = f"it is half-configured: {error or 'its postinst script failed'}"
         if "by signal" in error:
             continue
         if package in needed:
             cause = package if package in names else next(iter(names))
-            why = f"{why}; correct the cause, then configure it"
-            yield Conflict(names[cause], "package", package, why, (f"dpkg --configure {package}",))
+            reason = f"{reason}; correct the cause, then configure it"
+            yield Conflict(names[cause], "package", package, reason, (f"dpkg --configure {package}",))
         else:
-            yield f"package {package}: {why}; no role needs it, so that this stops nothing but is reported by apt"
+            yield f"package {package}: {reason}; no role needs it, so that this stops nothing but is reported by apt"
 
 
 def last_error(package: str, text: str) -> str:
-    """Return what dpkg reported when it last configured a package: the script's last line, and the error."""
+    """Return dpkg's report about its last try to configure a package: the script's last line, and the error."""
     lines = [line.strip() for line in text.splitlines()]
     places = [at for at, line in enumerate(lines) if line.startswith(f"dpkg: error processing package {package} (")]
     return (
@@ -173,17 +175,17 @@ def _dependencies(names: Collection[str]) -> set[str]:
 
 
 def _holds(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[Conflict]:
-    """Yield the packages on hold that the plan installs or upgrades, but for those that hpcforge holds itself."""
+    """Yield the packages on hold that the plan installs or upgrades, except hpcforge's own holds."""
     names, text = host.packages(), simulation.result.stdout
     options: Sequence[str] = _NO_HOLDS
-    if simulation.result.rc:  # a hold on an installed package is an unmet dependency to apt
+    if simulation.result.rc:  # apt reports a hold on an installed package as an unmet dependency
         options, without = _without(names, _NO_HOLDS)
         text = without.result.stdout
     own = {name for entry in host.receipt.roles.values() for name in entry.get("holds", ())}
     for package in sorted(_on_hold(apt_simulation.installed(text)) - own):
         needed = _needed_by(names, package, options)
-        why = "it is on hold, and the plan installs it" + (f" for {needed}" if needed != package else "")
-        yield Conflict(names[needed], "package", package, why, (f"apt-mark unhold {package}",))
+        reason = "it is on hold, and the plan installs it" + (f" for {needed}" if needed != package else "")
+        yield Conflict(names[needed], "package", package, reason, (f"apt-mark unhold {package}",))
 
 
 def _on_hold(names: Collection[str]) -> set[str]:
@@ -194,7 +196,7 @@ def _on_hold(names: Collection[str]) -> set[str]:
 
 
 def _pins(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[Conflict]:
-    """Yield the pins of negative priority without which apt would install what it cannot install now."""
+    """Yield the pins of negative priority that prevent apt from installing a package of the plan."""
     names = host.packages()
     own = {name for entry in host.receipt.roles.values() for name in entry.get("pins", ())}
     pins = [
@@ -211,13 +213,13 @@ def _pins(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[C
         package = next((name for name in sorted(brought) if pin.matches(name)), None)
         if package:
             needed = _needed_by(names, package, options)
-            why = f"{pin.path}:{pin.line} keeps it from being installed: Pin-Priority: {pin.priority}"
-            why += f"; {needed} needs it" if needed != package else ""
-            yield Conflict(names[needed], "package", package, why, (pin.comment_out(),))
+            reason = f"{pin.path}:{pin.line} keeps it from being installed: Pin-Priority: {pin.priority}"
+            reason += f"; {needed} needs it" if needed != package else ""
+            yield Conflict(names[needed], "package", package, reason, (pin.comment_out(),))
 
 
 def _without(names: Collection[str], options: Sequence[str]) -> tuple[Sequence[str], apt_simulation.Simulation]:
-    """Simulate without holds or without pins; without both where each of them would be enough to stop apt."""
+    """Simulate without holds or without pins; without both if either of them would stop apt."""
     simulation = apt_simulation.simulate(names, options)
     if not simulation.result.rc and len(simulation.available) == len(names):
         return options, simulation
@@ -225,7 +227,7 @@ def _without(names: Collection[str], options: Sequence[str]) -> tuple[Sequence[s
 
 
 def _needed_by(names: Mapping[str, str], package: str, options: Sequence[str]) -> str:
-    """Return the package of the plan that brings this one."""
+    """Return the package of the plan that needs this one."""
     if package in names:
         return package
     for name in names:
@@ -235,36 +237,36 @@ def _needed_by(names: Mapping[str, str], package: str, options: Sequence[str]) -
 
 
 class SourceFailure(NamedTuple):
-    """What apt reported of a source."""
+    """apt's error for a source."""
 
     entry: SourceEntry
     error: str
 
 
 def search_sources(host: Inspection) -> Iterator[Conflict | str]:
-    """Yield the sources without which the packages of the plan cannot be installed."""
+    """Yield the failing sources that the plan's packages need."""
     names = host.packages()
     simulation = apt_simulation.last(names)
     if not names or (simulation.result.rc and simulation.available):
-        return  # what apt refuses without a source being asked, another subject names
+        return  # apt refuses before it contacts a source: another subject reports that
     lacking = set(names) - set(simulation.available)
     to_come = {source["name"] for difference in host.differences.values() for source in difference.get("sources", ())}
-    here = [
+    entries = [
         entry for entry in apt_files.sources() if entry.path.parent != SOURCES_FOLDER or entry.path.stem not in to_come
     ]
     role = next(iter(names.values()))
     with tempfile.TemporaryDirectory(prefix="hpcforge-", dir="/run") as folder:
-        failures = _unfetched(here, simulation.result.stdout, Path(folder))
+        failures = _unfetched(entries, simulation.result.stdout, Path(folder))
         yield from _conflicts(role, failures, "the plan's packages are there")
         if lacking and not to_come and not failures:
-            yield from _unread(host, here, lacking, Path(folder))
+            yield from _unread(host, entries, lacking, Path(folder))
 
 
-def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[SourceFailure]:
-    """Return the sources from which apt cannot fetch the archives that it would install."""
+def _unfetched(entries: Sequence[SourceEntry], text: str, folder: Path) -> list[SourceFailure]:
+    """Return the sources from which apt cannot fetch archives of the installation."""
     smallest: dict[SourceEntry, tuple[int, str]] = {}
     for size, uri in apt_simulation.archives(text):
-        entry = next((entry for entry in here if entry.has(uri)), None)
+        entry = next((entry for entry in entries if entry.has(uri)), None)
         if entry and uri.startswith("http"):
             smallest[entry] = min(smallest.get(entry, (size, uri)), (size, uri))
     fetches = [
@@ -279,8 +281,10 @@ def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[Sou
     ]
 
 
-def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], folder: Path) -> Iterator[Conflict | str]:
-    """Yield the sources whose lists cannot be read, where a package is in no list that can."""
+def _unread(
+    host: Inspection, entries: Sequence[SourceEntry], lacking: set[str], folder: Path
+) -> Iterator[Conflict | str]:
+    """Yield the sources with unreadable lists, if a package is in no readable list."""
     settings = folder / "apt.conf"
     settings.write_text(_NO_HOOKS)
     (folder / "lists/partial").mkdir(parents=True)
@@ -288,15 +292,15 @@ def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], fo
     private = [word for place in places for word in ("-o", place)]
     update = ["apt-get", "-q", "-c", str(settings), *private, *_IMPATIENT]
     targets = set(_TARGET.findall(commands.run(["apt-config", "dump"], _LIMIT_S).stdout))
-    failures = _failures(here, _apt([*update, *_targets_off(targets), "update"]))
+    failures = _failures(entries, _apt([*update, *_targets_off(targets), "update"]))
     if not failures:
         return
     _apt([*update, *_targets_off(targets - {"deb::Packages"}), "update"])
     unknown = lacking - set(apt_simulation.simulate(lacking, private).available)
     missing = sorted(unknown)
     if missing:
-        role, why = host.packages()[missing[0]], f"no other source has {' '.join(missing)}"
-        yield from _conflicts(role, failures, why)
+        role, reason = host.packages()[missing[0]], f"no other source has {' '.join(missing)}"
+        yield from _conflicts(role, failures, reason)
     else:
         for entry, error in failures:
             yield f"package source {entry}: {error}; all packages of the plan are in other sources"
@@ -306,34 +310,34 @@ def _targets_off(targets: Collection[str]) -> list[str]:
     return [word for name in sorted(targets) for word in ("-o", f"Acquire::IndexTargets::{name}::DefaultEnabled=false")]
 
 
-def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[SourceFailure]:
+def _failures(entries: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[SourceFailure]:
     failures: dict[SourceEntry, str] = {}
     for place, error in errors:
-        for entry in here:
+        for entry in entries:
             if not place or entry.named_in(place):
                 failures.setdefault(entry, error)
     return [SourceFailure(entry, error) for entry, error in failures.items()]
 
 
 def _apt(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """Run a program of apt's, again if it fails: a network may lose a packet. Return what it did not fetch, and why."""
+    """Run a program of apt's, again if it fails: a network may lose a packet. Return failed downloads with errors."""
     return _attempt(argv) and _attempt(argv)
 
 
 def _attempt(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """Run a program of apt's once; where there is no answer in time, nothing was fetched."""
+    """Run a program of apt's once; without an answer in time all downloads count as failed."""
     outcome = commands.run(argv, _LIMIT_S, merge=True)
     pairs = [*_FAILED.findall(outcome.stdout), *_UNSIGNED.findall(outcome.stdout)]
     errors = [(plain(place), plain(error)) for place, error in pairs]
     return errors or ([("", f"no answer within {_LIMIT_S} s")] if outcome.timed_out else [])
 
 
-def _conflicts(role: str, failures: Sequence[SourceFailure], why: str) -> Collection[Conflict]:
-    return {conflict.name: conflict for conflict in (_conflict(role, failure, why) for failure in failures)}.values()
+def _conflicts(role: str, failures: Sequence[SourceFailure], reason: str) -> Collection[Conflict]:
+    return {conflict.name: conflict for conflict in (_conflict(role, failure, reason) for failure in failures)}.values()
 
 
-def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
-    """Return the conflict of a source, or of the proxy that does not let apt reach it."""
+def _conflict(role: str, failure: SourceFailure, reason: str) -> Conflict:
+    """Return the conflict of a source, or of the proxy that prevents the download."""
     for path, number, place in apt_files.proxies(*_CONFIGURATION):
         # A status of HTTP is the answer of a proxy that works.
         if place.partition(":")[0] in failure.error and not _STATUS.match(failure.error):
@@ -341,7 +345,11 @@ def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
             return Conflict(role, "file", str(path), text, (f"sed -i '{number}s,^,// ,' {shlex.quote(str(path))}",))
     entry = failure.entry
     return Conflict(
-        role, "package source", str(entry), f"{plain(' '.join(entry.uris))}: {failure.error}; {why}", (entry.disable,)
+        role,
+        "package source",
+        str(entry),
+        f"{plain(' '.join(entry.uris))}: {failure.error}; {reason}",
+        (entry.disable,),
     )
 
 

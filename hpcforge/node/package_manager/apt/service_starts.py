@@ -1,7 +1,7 @@
-"""Holding back service starts while packages are installed: nothing runs before it is configured.
+"""Prevention of service starts during the installation of packages: nothing runs before it is configured.
 
-Debian's maintainer scripts ask /usr/sbin/policy-rc.d. Ours is put there for the time of the transaction and what was
-there is put back, also after a run that was killed: the next one finds our mark.
+Debian's maintainer scripts call /usr/sbin/policy-rc.d. hpcforge replaces it during the transaction and then restores
+the old one, also after a killed run: the next run recognizes hpcforge's by its mark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 POLICY = Path("/usr/sbin/policy-rc.d")
 MARK = "# put here by hpcforge while it installs packages; the next `hpcforge apply` removes it if it was left"
 
-# Stopping is allowed, and so is restarting what runs: an upgraded package must not leave its old daemon behind.
+# It allows to stop services, and to restart running ones: an upgraded package must not leave its old daemon running.
 SCRIPT = f"""#!/bin/sh
 {MARK}
 [ "$1" = --quiet ] && shift
@@ -28,12 +28,12 @@ exit 101
 
 @contextlib.contextmanager
 def held(policy: Path = POLICY) -> Iterator[None]:
-    """Hold service starts for the time of a `with` block."""
+    """Prevent service starts during a `with` block."""
     saved = _saved(policy)
     if not _ours(policy):
         if os.path.lexists(policy):
             with contextlib.suppress(FileNotFoundError):
-                saved.unlink()  # of a run that was killed before ours was in place
+                saved.unlink()  # from a run that was killed before hpcforge's was in place
             os.link(policy, saved, follow_symlinks=False)
         _put(policy)
     try:
@@ -43,7 +43,7 @@ def held(policy: Path = POLICY) -> Iterator[None]:
 
 
 def release(policy: Path = POLICY) -> None:
-    """Put back what was there; nothing happens where the policy is not ours."""
+    """Restore the old policy; do nothing if the present one is not hpcforge's."""
     if not _ours(policy):
         return
     saved = _saved(policy)

@@ -21,7 +21,7 @@ _UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has
 
 
 class Simulation(NamedTuple):
-    """The packages that are in a list of this node, and how their transaction would end."""
+    """The packages in lists of this node, and the result of their simulated transaction."""
 
     available: tuple[str, ...]
     result: commands.CommandResult
@@ -31,7 +31,7 @@ _last: dict[frozenset[str], Simulation] = {}
 
 
 def simulate(names: Collection[str], options: Sequence[str] = ()) -> Simulation:
-    """Simulate one transaction, without the packages that no list of this node has."""
+    """Simulate one transaction, without packages that are in no list of this node."""
     available, result = sorted(names), commands.CommandResult(0, "", "", False)
     while available:
         result = _install(available, options)
@@ -43,7 +43,7 @@ def simulate(names: Collection[str], options: Sequence[str] = ()) -> Simulation:
 
 
 def last(names: Collection[str]) -> Simulation:
-    """Return what `foresee` has simulated of these names, or simulate it."""
+    """Return the simulation of these names by `foresee`, or simulate them."""
     return _last.get(frozenset(names)) or simulate(names)
 
 
@@ -51,18 +51,18 @@ def foresee(names: Collection[str]) -> Foreseen:
     """Return the packages removed if these were installed in one transaction, by the package lists on this node."""
     _last.clear()
     simulation = _last[frozenset(names)] = simulate(names)
-    known = list(simulation.available) if simulation.result.rc == 0 else []
-    others = frozenset(names) - set(known)
-    goes = leaving(simulation.result.whole("apt-get install")) if known else frozenset()
-    by: dict[str, list[str]] = {name: [] for name in sorted(goes)}
-    for name in known if goes else ():
-        for gone in goes & (install([name]) or frozenset()):
-            by[gone].append(name)
-    return Foreseen({gone: causes or known for gone, causes in by.items()}, others)
+    available = list(simulation.available) if simulation.result.rc == 0 else []
+    others = frozenset(names) - set(available)
+    removals = leaving(simulation.result.whole("apt-get install")) if available else frozenset()
+    by: dict[str, list[str]] = {name: [] for name in sorted(removals)}
+    for name in available if removals else ():
+        for package in removals & (install([name]) or frozenset()):
+            by[package].append(name)
+    return Foreseen({package: causes or available for package, causes in by.items()}, others)
 
 
 def install(names: Sequence[str]) -> frozenset[str] | None:
-    """Return the packages removed if these were installed; None where apt fails, for example for an unknown package."""
+    """Return the packages removed if these were installed; None if apt fails, for example for an unknown package."""
     outcome = _install(names)
     return leaving(outcome.whole("apt-get install")) if outcome.rc == 0 else None
 
@@ -73,7 +73,7 @@ def leaving(text: str) -> frozenset[str]:
 
 
 def installed(text: str) -> frozenset[str]:
-    """Return the packages that `apt-get install` would bring, upgrade or downgrade, by what it prints."""
+    """Return the packages that `apt-get install` would install, upgrade or downgrade, from its output."""
     return _names(_INSTALLED, text)
 
 
@@ -88,16 +88,16 @@ def unknown(output: Sequence[str]) -> frozenset[str]:
 
 
 def refused(output: Sequence[str]) -> bool:
-    """Whether apt-get did nothing since something would have to go, which `--no-remove` forbade."""
+    """Return whether apt-get refused to remove packages because of `--no-remove`."""
     return any("remove is disabled" in line for line in output)
 
 
 def _install(names: Sequence[str], options: Sequence[str] = ()) -> commands.CommandResult:
     # `-s` takes twice as long.
     words = ["install", "--no-install-recommends", "--", *names]
-    asked = _apt([*options, "--print-uris", "--no-remove", *words])
-    if asked.rc == 0 or not refused(asked.stdout.splitlines()):
-        return asked
+    outcome = _apt([*options, "--print-uris", "--no-remove", *words])
+    if outcome.rc == 0 or not refused(outcome.stdout.splitlines()):
+        return outcome
     return _apt([*options, "--print-uris", *words])
 
 

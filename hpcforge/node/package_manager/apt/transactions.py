@@ -1,6 +1,6 @@
-"""Transactions of apt's: apt-get and dpkg as programs, with progress, and their words understood.
+"""Transactions of apt: runs apt-get and dpkg, reports progress, and interprets their messages.
 
-One transaction installs what is not there, and one removes what is to go.
+One transaction installs missing packages, and one removes packages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hpcforge.node.package_manager.apt import dpkg, service_starts
 from hpcforge.node.package_manager.apt import files as apt_files
 from hpcforge.node.package_manager.apt import simulation as apt_simulation
 
-LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
+LOCK_WAIT_S = 300  # wait for another apt or dpkg; its lock is never broken
 _PROGRESS_S = 2.0
 _KEPT_LINES = 60
 _LOCK_PAUSE_S = 2.0
-_COMMAND_LENGTH = 100  # of the holder of a lock, characters: the beginning names the program
+_COMMAND_LENGTH = 100  # characters of a lock holder's command: its beginning names the program
 
 _ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -35,8 +35,8 @@ _ENVIRONMENT = {
     "TERM": "dumb",
 }
 _OPTIONS = (
-    # It would wait without a word now and then: what decides about that is not initialised (MajorChange of apt's
-    # OpProgress, 2.6 to 3.1, with -q). So we wait, and say for whom.
+    # apt sometimes waits without a message: the deciding variable is not initialised (MajorChange of apt's
+    # OpProgress, 2.6 to 3.1, with -q). So hpcforge waits, and names the holder.
     "DPkg::Lock::Timeout=0",
     "DPkg::Options::=--force-confold",
     "DPkg::Options::=--force-confdef",
@@ -44,10 +44,10 @@ _OPTIONS = (
     "Acquire::Retries=1",
     "Acquire::http::Timeout=30",
     "APT::Color=0",
-    "APT::Get::AutomaticRemove=0",  # nothing goes that no plan has shown
+    "APT::Get::AutomaticRemove=0",  # only removals of the plan are allowed
 )
 _KINDS = (
-    # The order matters: an unsigned repository also "failed to fetch", and must never be tried until it works.
+    # The order matters: an unsigned repository also "failed to fetch", and must never be tried again.
     (
         "signature",
         r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|GPG error|is not signed|signature verification|unauthenticated",
@@ -69,14 +69,14 @@ _CONFIGURE = "dpkg --configure -a: "
 
 
 class AptResult(NamedTuple):
-    """How a run ended; `output` are its last lines."""
+    """The exit status of a run, and its last lines of output."""
 
     rc: int
     output: tuple[str, ...]
 
 
 def run(verb: str, arguments: Sequence[str], report: EventReporter) -> AptResult:
-    """Run apt-get VERB; where another process holds a lock, wait up to LOCK_WAIT_S for it and say who has it."""
+    """Run apt-get VERB; if another process holds a lock, report it and wait up to LOCK_WAIT_S."""
     options = [word for option in _OPTIONS for word in ("-o", option)]
     return _patiently(lambda: _once(["apt-get", "-y", "-q", *options, verb, *arguments], report), report)
 
@@ -95,12 +95,12 @@ def kind(output: Sequence[str]) -> str:
 
 def essence(output: Sequence[str], lines: int = 8) -> str:
     """Return the lines with the cause, else the last ones."""
-    told = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
-    return readable("\n".join((told or list(output))[-lines:]), 1500) or "it said nothing"
+    causes = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
+    return readable("\n".join((causes or list(output))[-lines:]), 1500) or "it said nothing"
 
 
 def progress_text(line: str) -> str | None:
-    """Return a line of apt's status descriptor for people."""
+    """Return a line of apt's status descriptor as progress text."""
     parts = line.split(":", 3)
     if len(parts) != 4 or parts[0] not in ("dlstatus", "pmstatus"):
         return None
@@ -109,7 +109,7 @@ def progress_text(line: str) -> str | None:
 
 
 def lock_holder(line: str, proc: Path = Path("/proc")) -> str:
-    """Return a line about a lock with the holder's command and unit, where it names a process that still runs."""
+    """Return a line about a lock, with the holder's command and unit if its process still runs."""
     match = _HOLDER.search(line)
     folder = proc / (match.group(1) if match else "none")
     try:
@@ -128,7 +128,7 @@ def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResul
         end = once()
         if end.rc == 0 or kind(end.output) != "lock":
             return end
-        text = lock_holder(next(line for line in end.output if kind([line]) == "lock"))  # the first names who has it
+        text = lock_holder(next(line for line in end.output if kind([line]) == "lock"))  # the first names the holder
         if time.monotonic() > deadline:
             return AptResult(end.rc, (*end.output, f"E: waited {LOCK_WAIT_S} s for the lock: {text}"))
         if text != reported:
@@ -154,7 +154,7 @@ def _once(argv: list[str], report: EventReporter, status: bool = True) -> AptRes
         os.close(writer)
         writer = -1
         assert process.stdout is not None
-        # No time limit: killing dpkg half way is worse than waiting; the operator host's patience is the limit.
+        # No time limit: killing dpkg half way is worse than waiting. The operator host has its own limit.
         commands.pump(process, {process.stdout.fileno(): _lines(lines.append), reader: _lines(step)}, None)
     finally:
         os.close(reader)
@@ -168,9 +168,9 @@ def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
 
     def sink(data: bytes) -> None:
         rest.extend(data)
-        *whole, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
+        *complete, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
         rest[:] = last[-65536:]
-        for line in whole:
+        for line in complete:
             if line.strip():
                 use(readable(line, 500))
 
@@ -182,9 +182,9 @@ def _limited(report: EventReporter) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         nonlocal last_s, last_text
-        now = time.monotonic()
-        if text != last_text and now - last_s >= _PROGRESS_S:
-            last_s, last_text = now, text
+        now_s = time.monotonic()
+        if text != last_text and now_s - last_s >= _PROGRESS_S:
+            last_s, last_text = now_s, text
             report.progress(None, text)
 
     return say
@@ -193,36 +193,36 @@ def _limited(report: EventReporter) -> Callable[[str], None]:
 def install(
     names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: EventReporter
 ) -> TransactionResult:
-    """Install in one transaction, starting no service that does not run yet.
+    """Install in one transaction, and start no service that does not run yet.
 
-    `removes`: what may go for it; where apt would remove anything else, nothing is done. `fresh_lists`: sources
-    changed, so read them again first. Network failures are tried again, bad signatures never.
+    `removes`: packages that may be removed for it; nothing is done if apt would remove others. `fresh_lists`: sources
+    changed, so read them again first. Downloads are repeated after network failures, never after bad signatures.
     """
     with service_starts.held():
         error = _finish_interrupted(report)
         if error:
             return TransactionResult(frozenset(), error)
-        return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
+        return _install(list(names), fresh_lists or not _has_lists(), frozenset(removes), report)
 
 
 def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
-    """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
-    known = dpkg.known(names)
-    if not known:
+    """Remove packages and their configuration; return the removed ones. NodeError if others would be removed, too."""
+    present = dpkg.recorded(names)
+    if not present:
         return frozenset()
     error = _finish_interrupted(report)
     if error:
         raise NodeError(error)
-    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _PURGE_S)
-    others = sorted(apt_simulation.leaving(plan) - set(known))
+    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *present], _PURGE_S)
+    others = sorted(apt_simulation.leaving(plan) - set(present))
     if others:
         raise NodeError(
-            f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
+            f"purging {', '.join(present)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
         )
-    end = run("purge", ["--", *known], report)
+    end = run("purge", ["--", *present], report)
     if end.rc != 0:
         raise NodeError(f"apt-get purge: {essence(end.output)}")
-    return frozenset(known)
+    return frozenset(present)
 
 
 def _install(names: list[str], refresh: bool, removes: frozenset[str], report: EventReporter) -> TransactionResult:
@@ -231,17 +231,17 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: E
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
-        goes = apt_simulation.install(names) if removes or forbidden else None
-        if goes and goes - removes:
-            return TransactionResult(unknown, _would_go(names, goes - removes))
+        removals = apt_simulation.install(names) if removes or forbidden else None
+        if removals and removals - removes:
+            return TransactionResult(unknown, _forbidden_removals(names, removals - removes))
         disk_space.check_packages(names)
-        end = run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
-        if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
+        end = run("install", ["--no-install-recommends", *([] if removals else ["--no-remove"]), "--", *names], report)
+        if end.rc == 0:  # a package without a source: the cause may be a source with an invalid signature
             return TransactionResult(unknown, trouble or None if unknown else None)
         failure = kind(end.output)
         lacking = apt_simulation.unknown(end.output) & set(names)
         if apt_simulation.refused(end.output) and not forbidden:
-            forbidden = True  # once more, to name what would go
+            forbidden = True  # again, to name the packages that would be removed
         elif not refreshed and (failure in ("unknown", "stale") or any(apt_files.damaged())):
             refresh = True
         elif lacking:
@@ -256,7 +256,7 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: E
     return TransactionResult(unknown, trouble or None)
 
 
-def _would_go(names: Sequence[str], others: Collection[str]) -> str:
+def _forbidden_removals(names: Sequence[str], others: Collection[str]) -> str:
     return (
         f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which was not in the plan: "
         "nothing was installed; plan again to see it, and apply if you agree"
@@ -264,10 +264,10 @@ def _would_go(names: Sequence[str], others: Collection[str]) -> str:
 
 
 def _update(report: EventReporter) -> str:
-    """Read the package lists again; what went wrong (it may not matter), or nothing."""
-    gone = apt_files.drop_damaged()
-    if gone:
-        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
+    """Read the package lists again; return the error, which may not matter, or ""."""
+    dropped = apt_files.drop_damaged()
+    if dropped:
+        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(dropped)}")
     for attempt in range(_NETWORK_TRIES):
         end = run("update", [], report)
         failure = kind(end.output)
@@ -279,13 +279,13 @@ def _update(report: EventReporter) -> str:
 
 
 def _finish_interrupted(report: EventReporter) -> str | None:
-    """Finish what an interrupted dpkg left; why that is not possible, or None.
+    """Finish an interrupted dpkg; return the error, or None.
 
-    A package whose configuration fails stops no other: apt reports it, and installs the rest.
+    A package that fails to configure does not stop others: apt reports it, and installs the rest.
     """
     if dpkg.was_interrupted():
         report.progress(None, "dpkg was interrupted: dpkg --configure -a")
-        end = configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        end = configure(report)  # it also applies dpkg's journal, whatever its exit status
         if end.rc != 0 and kind(end.output) == "lock":
             return _CONFIGURE + essence(end.output)
     names = dpkg.half_unpacked()
@@ -293,19 +293,19 @@ def _finish_interrupted(report: EventReporter) -> str | None:
 
 
 def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
-    """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
-    what = f"apt-get install --reinstall {' '.join(names)}"
-    report.progress(None, f"dpkg was interrupted while it unpacked: {what}")
+    """Reinstall packages after interrupted unpacking, since nothing else repairs them; return the error, or None."""
+    command = f"apt-get install --reinstall {' '.join(names)}"
+    report.progress(None, f"dpkg was interrupted while it unpacked: {command}")
     arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
     end = run("install", arguments, report)
     if end.rc != 0:  # the archive of that version may be gone, or the lists
         trouble = _update(report)
         end = run("install", arguments, report)
         if end.rc != 0:
-            return "\n".join(filter(None, [f"{what}: {essence(end.output)}", trouble]))
+            return "\n".join(filter(None, [f"{command}: {essence(end.output)}", trouble]))
     end = configure(report)
     return None if end.rc == 0 else _CONFIGURE + essence(end.output)
 
 
-def _lists_there() -> bool:
+def _has_lists() -> bool:
     return any(apt_files.LISTS.glob("*_Packages*"))

@@ -45,7 +45,7 @@ for step in json.loads(sys.argv[1]):
     wanted = resource("accounts", step)
     heard.append({"event": "differs", "found": accounts.compare(wanted)})
     report = EventReporter(heard.append)
-    list(converge._put_each({"role": "users"}, KINDS["accounts"], [wanted], report))
+    list(converge._put_items({"role": "users"}, KINDS["accounts"], [wanted], report))
     if busy:
         busy.kill()
         busy.wait()

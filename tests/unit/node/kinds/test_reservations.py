@@ -32,7 +32,7 @@ def scontrol(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def told(**more: object) -> list[list[str]]:
     wanted = dataclasses.replace(COURSE, **more)  # type: ignore[arg-type]
-    return list(reservations._told(reservations._changes(wanted, reservations._reservations()["course"])))
+    return list(reservations._updates(reservations._changes(wanted, reservations._reservations()["course"])))
 
 
 def test_the_same_otherwise_spelled_is_the_same() -> None:

@@ -54,6 +54,6 @@ def test_nothing_is_locked_and_nothing_goes_for_what_is_there():
 @pytest.mark.parametrize(("packages", "removes"), [(["chrony"], ["systemd-timesyncd"]), (["ntpsec"], []), ([], [])])
 def test_a_role_is_told_of_what_goes_for_its_own(packages, removes):
     foreseen = {"removes": {"systemd-timesyncd": ["chrony"]}, "unforeseen": frozenset({"nosuch"})}
-    told = observe._goes_for({"role": "time", "packages": packages}, foreseen)
+    told = observe._removals_for({"role": "time", "packages": packages}, foreseen)
     assert [one["name"] for one in told["removes"]] == removes
     assert told["unforeseen"] == []
