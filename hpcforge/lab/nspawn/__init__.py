@@ -1,4 +1,4 @@
-"""Labs of nspawn containers: a `hpcforge.lab.kinds.Kind`. Each node is a systemd, on an overlay above one base.
+"""Labs of nspawn containers: a `hpcforge.lab.kinds.LabBackend`. Each node is a systemd, on an overlay above one base.
 
 `base` has the trees, `disks` the overlays, `machines` starts and stops nodes, and `inotify` raises the host's limit.
 The package may import `hpcforge.lab`, `hpcforge.image` and `hpcforge.host`, no other kind of lab. Only
