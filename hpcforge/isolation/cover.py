@@ -21,10 +21,10 @@ def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]
         return [*_every_pair(sorted(usable))]
     pairs: list[tuple[int, int]] = []
     for unit in wiring.units:
-        there = [node for node in unit if node in usable]
-        pairs += zip(there[::2], there[1::2], strict=False)
-        if len(there) % 2 and len(there) > 1:
-            pairs.append((there[-2], there[-1]))
+        present = [node for node in unit if node in usable]
+        pairs += zip(present[::2], present[1::2], strict=False)
+        if len(present) % 2 and len(present) > 1:
+            pairs.append((present[-2], present[-1]))
     return pairs
 
 
@@ -33,9 +33,9 @@ def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]
     if len(wiring.nodes) <= SMALL:
         return []
     if not wiring.known:
-        there = [node for node in wiring.units[0] if node in usable]
-        return [*zip(there[1::2], there[2::2], strict=False)]
-    units = [there for unit in wiring.units if (there := [node for node in unit if node in usable])]
+        present = [node for node in wiring.units[0] if node in usable]
+        return [*zip(present[1::2], present[2::2], strict=False)]
+    units = [present for unit in wiring.units if (present := [node for node in unit if node in usable])]
     return [pair for group in _neighbours(units) for pair in _same_places(group, wiring)]
 
 
@@ -68,7 +68,7 @@ def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tup
     turn = 0
     for place in sorted(at_place):
         first, *others = at_place[place]
-        yield from ((first, other) for other in others)
+        yield from ((first, partner) for partner in others)
         if not others:
             elsewhere = [node for unit in units if first not in unit for node in unit]
             yield elsewhere[turn % len(elsewhere)], first
@@ -82,10 +82,10 @@ def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
             yield Part("cable", source, rail), "out"
             yield Part("cable", target, rail), "in"
             if wiring.crosses(source, target, rail):
-                for leaf, way in ((wiring.leaf[source][rail], "out"), (wiring.leaf[target][rail], "in")):
+                for leaf, direction in ((wiring.leaf[source][rail], "out"), (wiring.leaf[target][rail], "in")):
                     uplink = wiring.uplink(leaf, target, rail)
                     if uplink is not None:
-                        yield Part("uplink", leaf, uplink), way
+                        yield Part("uplink", leaf, uplink), direction
 
 
 def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
@@ -94,7 +94,7 @@ def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
     """
     wiring = state.wiring
     loaded: set[tuple[Part, str]] = set()
-    for pair in {(met.a, met.b) for met in state.met if not met.silent}:
+    for pair in {(measurement.a, measurement.b) for measurement in state.met if not measurement.silent}:
         loaded.update(loads(wiring, *pair))
     cables = [Part("cable", node, rail) for node in range(len(wiring.nodes)) for rail in range(wiring.rails)]
     uplinks = [Part("uplink", leaf, up) for leaf in wiring.on_leaf for up in range(wiring.uplinks[leaf])]
@@ -104,11 +104,15 @@ def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
 
 def unmet(state: State, usable: Collection[int]) -> list[tuple[int, int]]:
     """Pairs for usable nodes that no measurement with a partner has included, preferably inside of their leaf."""
-    met = {node for seen in state.met for node in (seen.a, seen.b)}
+    paired = {node for measurement in state.met for node in (measurement.a, measurement.b)}
     pairs = []
-    for node in sorted({*usable} - met):
-        near = [other for other in state.wiring.units[state.wiring.unit_of[node]] if other in usable and other != node]
-        other = next(iter(near), next((other for other in sorted(usable) if other != node), None))
-        if other is not None:
-            pairs.append((node, other))
+    for node in sorted({*usable} - paired):
+        near = [
+            partner
+            for partner in state.wiring.units[state.wiring.unit_of[node]]
+            if partner in usable and partner != node
+        ]
+        partner = next(iter(near), next((partner for partner in sorted(usable) if partner != node), None))
+        if partner is not None:
+            pairs.append((node, partner))
     return pairs

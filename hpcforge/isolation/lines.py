@@ -77,15 +77,15 @@ def needed(counts: Counts) -> int:
     return max(AGREEING, -int(log(_SURE / max(1, counts.values)) // -log(passing_rate(counts))))
 
 
-def surprise(counts: Counts, low: int, good: int, beside: float = 0.0) -> float:
+def surprise(counts: Counts, low: int, good: int, neighbour_rate: float = 0.0) -> float:
     """How many parts of the fleet would be low so often if low values only passed, on average.
 
-    `beside` is how often values beside the part are low, where that is more often than in the fleet.
+    `neighbour_rate` is how often values beside the part are low, where that is more often than in the fleet.
     """
-    return tail(max(passing_rate(counts), beside), low, good) * max(1, counts.values)
+    return tail(max(passing_rate(counts), neighbour_rate), low, good) * max(1, counts.values)
 
 
 def tail(rate: float, low: int, good: int) -> float:
     """How likely so many values, or more, are low where each is with a rate, which is 0.001 at least."""
-    rate, of = min(1.0, max(_LOWEST_RATE, rate)), low + good
-    return sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
+    rate, total = min(1.0, max(_LOWEST_RATE, rate)), low + good
+    return sum(comb(total, number) * rate**number * (1 - rate) ** (total - number) for number in range(low, total + 1))

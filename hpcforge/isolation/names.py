@@ -47,8 +47,10 @@ class PartNames:
 
     def all(self, finding: BadPart) -> str:
         """Name the part of a finding, or its candidates. Uplinks that some values passed are not all bad."""
-        some = finding.parts[0].kind == "uplinks" and finding.good > 0
-        return " or ".join(f"uplinks of {self._leaf(part.of)}" if some else self.words(part) for part in finding.parts)
+        partial = finding.parts[0].kind == "uplinks" and finding.good > 0
+        return " or ".join(
+            f"uplinks of {self._leaf(part.of)}" if partial else self.words(part) for part in finding.parts
+        )
 
     def nodes(self, part: Part) -> tuple[str, ...]:
         """Return the nodes that a part belongs to."""
@@ -63,8 +65,8 @@ class PartNames:
     def _cable(self, part: Part, node: str) -> str:
         if not self.wiring.known:
             return f"the network of {node}" + (f", rail {part.at + 1}" if self.wiring.rails > 1 else "")
-        what = "the cable" if self.adapters_apart else "the cable or adapter"
-        return f"{what} of rail {part.at + 1} at {node}{self._ends(part)}"
+        label = "the cable" if self.adapters_apart else "the cable or adapter"
+        return f"{label} of rail {part.at + 1} at {node}{self._ends(part)}"
 
     def _leaf(self, leaf: int) -> str:
         if self.labels is None:
@@ -76,13 +78,13 @@ class PartNames:
 
     def _ends(self, part: Part) -> str:
         """Return the labels at both ends of a cable."""
-        cable = self._found(part)
+        cable = self._find_cable(part)
         if cable is None or self.labels is None:
             return ""
         a, b = self.labels.both(cable)
         return f', labels "{a}" and "{b}"'
 
-    def _found(self, part: Part) -> Cable | None:
+    def _find_cable(self, part: Part) -> Cable | None:
         if self.labels is None:
             return None
         fabric, kinds = self.labels.fabric, _TO[part.kind]

@@ -59,17 +59,17 @@ class NodeWiring:
     @cached_property
     def unit_of(self) -> tuple[int, ...]:
         """The unit of each node."""
-        of = {node: number for number, unit in enumerate(self.units) for node in unit}
-        return tuple(of[node] for node in range(len(self.nodes)))
+        unit_by_node = {node: number for number, unit in enumerate(self.units) for node in unit}
+        return tuple(unit_by_node[node] for node in range(len(self.nodes)))
 
     @cached_property
     def by_place(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
         """Nodes by rail and their place on their leaf."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        nodes_by_place: dict[tuple[int, int], list[int]] = defaultdict(list)
         for node, places in enumerate(self.place):
             for rail, place in enumerate(places):
-                found[rail, place].append(node)
-        return {key: tuple(nodes) for key, nodes in found.items()}
+                nodes_by_place[rail, place].append(node)
+        return {key: tuple(nodes) for key, nodes in nodes_by_place.items()}
 
     def reached_over(self, leaf: int, uplink: int, rail: int) -> tuple[int, ...]:
         """Return the nodes of other leaves that a leaf reaches over an uplink."""
@@ -87,11 +87,11 @@ class NodeWiring:
     @cached_property
     def on_leaf(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
         """The nodes of each leaf, with the rail by which they are on it."""
-        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        links_by_leaf: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for node, leaves in enumerate(self.leaf):
             for rail, leaf in enumerate(leaves):
-                found[leaf].append((node, rail))
-        return {leaf: tuple(links) for leaf, links in found.items()}
+                links_by_leaf[leaf].append((node, rail))
+        return {leaf: tuple(links) for leaf, links in links_by_leaf.items()}
 
 
 def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
@@ -99,14 +99,14 @@ def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
     names = tuple(names)
     if fabric is None or not set(names) <= fabric.index.keys():
         return NodeWiring(names)
-    cables, of = fabric.cables, {fabric.index[name]: number for number, name in enumerate(names)}
+    cables, number_by_device = fabric.cables, {fabric.index[name]: number for number, name in enumerate(names)}
     first = next((index for index, device in enumerate(fabric.devices) if device.kind == "leaf"), 0)
     to_leaf, up = CABLE_KINDS.index("node_leaf"), CABLE_KINDS.index("leaf_spine")
     ends: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     uplinks = [0] * fabric.count("leaf")
     for a, a_port, b, b_port, kind in zip(cables.a, cables.a_port, cables.b, cables.b_port, cables.kind, strict=True):
-        if kind == to_leaf and a in of:
-            ends[of[a]][a_port - 1] = b - first, b_port - fabric.first_end_port
+        if kind == to_leaf and a in number_by_device:
+            ends[number_by_device[a]][a_port - 1] = b - first, b_port - fabric.first_end_port
         elif kind == up and fabric.topology in _STATIC:
             uplinks[a - first] += 1
     if any(len(ends[number]) != fabric.rails for number in range(len(names))):
@@ -115,7 +115,7 @@ def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
     return NodeWiring(
         names,
         fabric.rails,
-        tuple(tuple(leaf for leaf, _ in each) for each in links),
-        tuple(tuple(place for _, place in each) for each in links),
+        tuple(tuple(leaf for leaf, _ in node_links) for node_links in links),
+        tuple(tuple(place for _, place in node_links) for node_links in links),
         tuple(uplinks),
     )

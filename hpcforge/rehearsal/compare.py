@@ -63,9 +63,9 @@ def compare(
         after = texts(compiled(roles, step.cluster), nodes)
         explained.append(Explained(step.stand_in, tuple(differences(before, after))))
         before, cluster = after, step.cluster
-    found = origins(roles, cluster, compiled)
-    away = out_of_reach(found, lab.sources)
-    through = passed(found, lab.sources)
+    package_origins = origins(roles, cluster, compiled)
+    away = out_of_reach(package_origins, lab.sources)
+    through = passed(package_origins, lab.sources)
     explained += [Explained(through, ())] if through else []
     out = left_out(cluster, roles, boots=lab.boots, away=away)
     there_roles = rehearsed_roles(roles, boots=lab.boots, away=away)
@@ -73,34 +73,39 @@ def compare(
         after = texts(compiled(there_roles, cluster), nodes)
         explained.append(Explained(out, tuple(differences(before, after))))
         before = after
-    there = texts(own, nodes)
+    own_texts = texts(own, nodes)
     unexplained = [
-        *differences(before, there),
-        *_looks_at_the_lab(real, lab, rules, there_roles, there, compiled),
+        *differences(before, own_texts),
+        *_find_lab_details(real, lab, rules, there_roles, own_texts, compiled),
     ]
     return Compared(nodes, tuple(explained), tuple(unexplained))
 
 
-def _looks_at_the_lab(
-    real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], there: Texts, compiled: Compile
+def _find_lab_details(
+    real: Cluster,
+    lab: LabFacts,
+    rules: Sequence[StandInRule],
+    roles: Sequence[Role],
+    own_texts: Texts,
+    compiled: Compile,
 ) -> Iterator[Difference]:
     """Texts that differ between this lab and one that is alike but somewhere else."""
-    other, _ = rehearsed(real, elsewhere(lab), rules)
-    moved = texts(compiled(roles, other), lab.machines)
-    here, moved = ({key: as_elsewhere(lab, text) for key, text in of.items()} for of in (there, moved))
-    yield from differences(moved, here)
+    moved_cluster, _ = rehearsed(real, elsewhere(lab), rules)
+    moved = texts(compiled(roles, moved_cluster), lab.machines)
+    expected, moved = ({key: as_elsewhere(lab, text) for key, text in by_key.items()} for by_key in (own_texts, moved))
+    yield from differences(moved, expected)
 
 
 def texts(desired: Desired, nodes: Collection[str]) -> dict[Key, str]:
     """Every file of these nodes as text, and beside files what a role has there. A secret is named where it belongs."""
-    found: dict[Key, str] = {}
+    by_key: dict[Key, str] = {}
     for node in nodes:
         for role in desired.nodes[node]:
             for file in role.of(File):
-                found[node, file.path] = _text(desired, file)
-            if beside := _beside(role):
-                found[node, f"{role.role}: what else it has"] = beside
-    return found
+                by_key[node, file.path] = _text(desired, file)
+            if resources := _list_resources(role):
+                by_key[node, f"{role.role}: what else it has"] = resources
+    return by_key
 
 
 def _text(desired: Desired, file: File) -> str:
@@ -112,21 +117,25 @@ def _text(desired: Desired, file: File) -> str:
     return text
 
 
-def _beside(role: DesiredRole) -> str:
+def _list_resources(role: DesiredRole) -> str:
     """Return a role's packages, units and resources other than files, a line each."""
     lines = [f"package {name}" for name in role.packages] + [f"unit {unit.name}" for unit in role.units]
-    lines += [f"{KINDS[each.kind].singular} {each.named}" for each in role.resources if not isinstance(each, File)]
+    lines += [
+        f"{KINDS[resource.kind].singular} {resource.named}"
+        for resource in role.resources
+        if not isinstance(resource, File)
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
 def differences(before: Texts, after: Texts) -> Iterator[Difference]:
     """Yield the differences, by path; nodes with the same difference are together."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    nodes_by_change: dict[tuple[str, str, str], list[str]] = {}
     for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key, ""), after.get(key, "")
-        if was != now:
-            node, what = key
-            alike.setdefault((what, was, now), []).append(node)
-    for (what, was, now), nodes in alike.items():
-        lines = [*difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="", n=1)]
-        yield Difference(what, tuple(nodes), tuple(lines[2:]))  # without the names of files
+        old, new = before.get(key, ""), after.get(key, "")
+        if old != new:
+            node, subject = key
+            nodes_by_change.setdefault((subject, old, new), []).append(node)
+    for (subject, old, new), nodes in nodes_by_change.items():
+        lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)]
+        yield Difference(subject, tuple(nodes), tuple(lines[2:]))  # without the names of files

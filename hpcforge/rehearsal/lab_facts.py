@@ -74,12 +74,12 @@ def elsewhere(lab: LabFacts) -> LabFacts:
 
 def as_elsewhere(lab: LabFacts, text: str) -> str:
     """Return a text about the lab, with the subnet that `elsewhere` gives it."""
-    here = tuple(lab.cidr.split(".")[:2])
+    lab_prefix = tuple(lab.cidr.split(".")[:2])
 
-    def forward(found: re.Match[str]) -> str:
-        return found[2].join(_CONTROL) if (found[1], found[3]) == here else found[0]
+    def forward(match: re.Match[str]) -> str:
+        return match[2].join(_CONTROL) if (match[1], match[3]) == lab_prefix else match[0]
 
-    def reverse(found: re.Match[str]) -> str:
-        return ".".join(reversed(_CONTROL)) if (found[2], found[1]) == here else found[0]
+    def reverse(match: re.Match[str]) -> str:
+        return ".".join(reversed(_CONTROL)) if (match[2], match[1]) == lab_prefix else match[0]
 
     return re.sub(_REVERSE, reverse, re.sub(_FORWARD, forward, text))

@@ -14,16 +14,16 @@ from hpcforge.rehearsal.lab_facts import Card
 _OF_EACH_GROUP = 3  # workers
 
 
-def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
-    """Return the nodes to rehearse, in the cluster's order: those of the node set `wanted`, else a sample of each
+def chosen(cluster: Cluster, node_set: str | None) -> tuple[str, ...]:
+    """Return the nodes to rehearse, in the cluster's order: those of the node set `node_set`, else a sample of each
     kind.
 
     The default is every node with a function other than worker, the first three workers of each group, and the first
     node of a partition that has none of these. Nodes that carry a service are always included. Raise `SelectionError`
-    where `wanted` names nothing.
+    where `node_set` names nothing.
     """
-    named = select(cluster, [wanted], []) if wanted else (*_of_each_kind(cluster),)
-    needed = {*named, *carriers(cluster)}
+    selected = select(cluster, [node_set], []) if node_set else (*_of_each_kind(cluster),)
+    needed = {*selected, *carriers(cluster)}
     return tuple(node.name for node in cluster.nodes if node.name in needed)
 
 
@@ -53,7 +53,7 @@ _EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
     """Return a card for each link that carries networks of a node; the first is on the lab's own segment."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
-    found: list[Card] = []
+    network_cards: list[Card] = []
     for name, shared in carried(cluster, node).items():
         fabric = fabrics.get(name)
         own = cluster.network in shared
@@ -64,8 +64,8 @@ def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
         names = (fabric.interfaces if fabric else ()) or ("" if bonded(networks) else below,)
         links = fabric.links if fabric else 1
         padded = (*names, *("" for _ in range(links)))[:links]
-        found += (Card(interface, "" if own else name) for interface in padded)
-    return tuple(found)
+        network_cards += (Card(interface, "" if own else name) for interface in padded)
+    return tuple(network_cards)
 
 
 def drives(server: Server) -> int:

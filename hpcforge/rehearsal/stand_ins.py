@@ -47,16 +47,16 @@ class AppliedRule:
 def steps(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> Iterator[AppliedRule]:
     """Apply the rules, one after the other; those that have nothing to say are passed over."""
     for rule in rules:
-        said = rule.says(cluster, lab)
-        if said is not None:
+        statement = rule.says(cluster, lab)
+        if statement is not None:
             cluster = rule.change(cluster, lab)
-            yield AppliedRule(StandIn(rule.name, *said), cluster)
+            yield AppliedRule(StandIn(rule.name, *statement), cluster)
 
 
 def rehearsed(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> tuple[Cluster, tuple[StandIn, ...]]:
     """Return the cluster for the lab, and the stand-ins."""
-    done = tuple(steps(cluster, lab, rules))
-    return (done[-1].cluster if done else cluster), tuple(step.stand_in for step in done)
+    applied = tuple(steps(cluster, lab, rules))
+    return (applied[-1].cluster if applied else cluster), tuple(step.stand_in for step in applied)
 
 
 # Roles that a rehearsal leaves out, since they need of a machine what its nodes do not have.
@@ -74,7 +74,9 @@ def rehearsed_roles(
     `boots`: its nodes have kernels of their own; `away`: roles whose packages are out of reach, and why.
     """
     return tuple(
-        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _why_not(role, boots, away) else role
+        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE}))
+        if _reason_left_out(role, boots, away)
+        else role
         for role in roles
     )
 
@@ -83,14 +85,14 @@ def left_out(
     cluster: Cluster, roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> StandIn | None:
     """Return the stand-in for skipped roles that the cluster would run; None if there are none."""
-    out = [role for role in roles if _why_not(role, boots, away) and runs(role.name, role.spec.on, cluster)]
+    out = [role for role in roles if _reason_left_out(role, boots, away) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
-    why = "; ".join(f"{role.name}: {_why_not(role, boots, away)}" for role in out)
-    return StandIn(NAME, f"roles {names}", f"these roles are left out: {why}")
+    reasons = "; ".join(f"{role.name}: {_reason_left_out(role, boots, away)}" for role in out)
+    return StandIn(NAME, f"roles {names}", f"these roles are left out: {reasons}")
 
 
-def _why_not(role: Role, boots: bool, away: Mapping[str, str]) -> str:
+def _reason_left_out(role: Role, boots: bool, away: Mapping[str, str]) -> str:
     """Why a rehearsal leaves it out; "" where it does not."""
     return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers) or away.get(role.name, "")
