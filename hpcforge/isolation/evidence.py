@@ -12,7 +12,7 @@ from hpcforge.isolation.state import BadPart, FleetLine, Judgement, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
-_WHOLE = ("node", "uplinks", "leaf")  # parts that are bad only if everything through them is
+_WHOLE_PARTS = ("node", "uplinks", "leaf")  # parts that are bad only if everything through them is
 _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be good nevertheless
 _FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
 
@@ -137,7 +137,7 @@ class Evidence:
         """
         if part in self._bad:
             return self._bad[part]
-        allowed = _GOOD_OF_WHOLE if part.kind in _WHOLE else 0.0
+        allowed = _GOOD_OF_WHOLE if part.kind in _WHOLE_PARTS else 0.0
         ways, measurements = self.weigh(part).values(), self.state.met
         bad = [w for w in ways if w.low and w.good <= allowed * len(w.low)]
         if len(bad) < len(ways):

@@ -36,7 +36,10 @@ class SavedTest:
 
     def medians(self) -> dict[str, dict[str, float]]:
         """Return the median by measure and part."""
-        return {name: {part: median(of) for part, of in parts.items() if of} for name, parts in self.values.items()}
+        return {
+            name: {part: median(values) for part, values in parts.items() if values}
+            for name, parts in self.values.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -87,21 +90,23 @@ class Verifications:
         return dataclasses.replace(self, runs=(*self.runs[-(MOST_RUNS - 1) :], run))
 
 
-def difference(now: Mapping[str, str], then: Mapping[str, str]) -> str:
+def difference(current: Mapping[str, str], saved: Mapping[str, str]) -> str:
     """Describe the differences between two fingerprints; "" if there are none."""
-    differs = [key for key in dict.fromkeys((*then, *now)) if now.get(key) != then.get(key)]
-    return "; ".join(f"{key} {now.get(key) or 'none'}, the baseline has {then.get(key) or 'none'}" for key in differs)
+    differs = [key for key in dict.fromkeys((*saved, *current)) if current.get(key) != saved.get(key)]
+    return "; ".join(
+        f"{key} {current.get(key) or 'none'}, the baseline has {saved.get(key) or 'none'}" for key in differs
+    )
 
 
-def dump(kept: Verifications) -> str:
+def dump(verifications: Verifications) -> str:
     """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out, then usual rates."""
-    baselines, usual = list(kept.baselines), dict(kept.usual)
+    baselines, usual = list(verifications.baselines), dict(verifications.usual)
     while True:
         document = {
             "schema_version": SCHEMA_VERSION,
             "baselines": [dataclasses.asdict(baseline) for baseline in baselines],
             "usual": {test: dataclasses.asdict(saved) for test, saved in usual.items()},
-            "runs": [dataclasses.asdict(run) for run in kept.runs],
+            "runs": [dataclasses.asdict(run) for run in verifications.runs],
         }
         text = json.dumps(document, separators=(",", ":")) + "\n"
         if len(text) <= _LARGEST or not (baselines or usual):
@@ -125,7 +130,7 @@ def load(text: str | None) -> Verifications:
         document = json.loads(text)
         if document["schema_version"] != SCHEMA_VERSION:
             return Verifications(problem="written by another version of hpcforge")
-        kept = Verifications(
+        verifications = Verifications(
             _BASELINES.validate_python(document["baselines"]),
             _RUNS.validate_python(document["runs"]),
             _USUAL.validate_python(document.get("usual", {})),
@@ -135,13 +140,16 @@ def load(text: str | None) -> Verifications:
         return Verifications(problem=f"damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         return Verifications(problem=f"damaged: {type(error).__name__}: {error}")
-    tests = [*(test for of in kept.baselines for test in of.tests.values()), *kept.usual.values()]
+    tests = [
+        *(test for baseline in verifications.baselines for test in baseline.tests.values()),
+        *verifications.usual.values(),
+    ]
     every = (value for test in tests for value in _flat(test.values))
-    return kept if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
+    return verifications if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
 
 
 def _flat(values: Values) -> list[float]:
-    return [value for parts in values.values() for of in parts.values() for value in of]
+    return [value for parts in values.values() for part_values in parts.values() for value in part_values]
 
 
 def _added(before: Mapping[str, SavedTest], measured: Mapping[str, SavedTest]) -> dict[str, SavedTest]:
@@ -157,7 +165,7 @@ def _joined(old: SavedTest, new: SavedTest) -> SavedTest:
     """Return the newest values of each part; old values stay for parts without a new one, such as nodes in use."""
     values: dict[str, dict[str, Sequence[float]]] = {measure: dict(parts) for measure, parts in old.values.items()}
     for measure, parts in new.values.items():
-        for part, of in parts.items():
+        for part, latest in parts.items():
             before = old.values.get(measure, {}).get(part, ())
-            values.setdefault(measure, {})[part] = [*before, *of][-_VALUES:]
+            values.setdefault(measure, {})[part] = [*before, *latest][-_VALUES:]
     return SavedTest(new.fingerprint, values)

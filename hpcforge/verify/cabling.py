@@ -68,12 +68,14 @@ def parse_lldp(text: str, name: str) -> Reports:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
     pairs: dict[tuple[ReportedEnd, ReportedEnd], None] = {}
-    for interface, end, why in ends:
-        if not why:  # a VLAN is on the cable of its interface
+    for interface, end, problem in ends:
+        if not problem:  # a VLAN is on the cable of its interface
             pairs[ReportedEnd((name,), ("", "", interface.partition(".")[0])), end] = None
     repeated = {end for _, end in pairs}  # a bond repeats the neighbours of its interfaces
     left_out = [
-        f"{name}: the neighbour on {interface}: {why}" for interface, end, why in ends if why and end not in repeated
+        f"{name}: the neighbour on {interface}: {problem}"
+        for interface, end, problem in ends
+        if problem and end not in repeated
     ]
     return Reports(tuple(pairs), tuple(left_out))
 
@@ -161,8 +163,8 @@ def parse_ibnetdiscover(text: str) -> Reports:
             peer = port["peer"].replace("-0x", "-")
             described.setdefault(peer, (_KINDS.get(peer[:1], "Ca"), port["text"] or "", 0))
             ports.append((current, int(port["port"]), peer, int(port["peer_port"])))
-        elif both := _PORTS_LINE.fullmatch(line):
-            kind, place, guid, far_kind, far_place, far_guid, name, far_name = both.groups()
+        elif cable := _PORTS_LINE.fullmatch(line):
+            kind, place, guid, far_kind, far_place, far_guid, name, far_name = cable.groups()
             described |= {guid: (_KINDS[kind[:1]], name, 0), far_guid: (_KINDS[far_kind[:1]], far_name, 0)}
             ports.append((guid, int(place), far_guid, int(far_place)))
         elif not _NO_CABLE.fullmatch(line):
@@ -170,8 +172,8 @@ def parse_ibnetdiscover(text: str) -> Reports:
     if not described or _OTHER_LISTS.search(text):
         raise CablingError("this is not what `ibnetdiscover` writes: there is no switch and no adapter in it")
     once = {tuple(sorted([(device, port), (peer, peer_port)])) for device, port, peer, peer_port in ports}
-    both_ends = [(_ib_end(described, *end), _ib_end(described, *other)) for end, other in sorted(once)]
-    return Reports(tuple((end, other) for end, other in both_ends if end and other), tuple(left_out))
+    both_ends = [(_ib_end(described, *end), _ib_end(described, *far_end)) for end, far_end in sorted(once)]
+    return Reports(tuple((end, far_end) for end, far_end in both_ends if end and far_end), tuple(left_out))
 
 
 def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: int) -> ReportedEnd | None:
@@ -191,7 +193,7 @@ def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: 
 
 
 def heard(
-    lldp: Mapping[str, str], discovered: Mapping[str, str], asked: Iterable[str], unread: Iterable[str] = ()
+    lldp: Mapping[str, str], discovered: Mapping[str, str], machines: Iterable[str], unread: Iterable[str] = ()
 ) -> Heard:
     """Put together what machines said: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
     reports = [parse_lldp(text, name) for name, text in lldp.items()]
@@ -203,7 +205,7 @@ def heard(
             raise CablingError(f"{fabric}: {error}") from error
         left_out += [f"{fabric}, {line}" for line in reports[-1].left_out]
     pairs = tuple(pair for report in reports for pair in report.pairs)
-    return Heard(pairs, frozenset(asked), frozenset(discovered), tuple(left_out), tuple(unread))
+    return Heard(pairs, frozenset(machines), frozenset(discovered), tuple(left_out), tuple(unread))
 
 
 def read_saved(folder: Path, fabrics: Sequence[Fabric]) -> Heard:
@@ -224,8 +226,11 @@ def _discovered(files: Sequence[Path], fabrics: Sequence[Fabric]) -> Iterator[tu
     for path in files:
         name = names[0] if len(names) == len(files) == 1 else path.name.removesuffix(_IB)
         if name not in names:
-            known = ", ".join(f"{each}{_IB}" for each in names) or "none: no fabric of this blueprint is InfiniBand"
-            raise CablingError(f"{path.name} is not of a fabric of this blueprint; expected: {known}")
+            expected = (
+                ", ".join(f"{fabric_name}{_IB}" for fabric_name in names)
+                or "none: no fabric of this blueprint is InfiniBand"
+            )
+            raise CablingError(f"{path.name} is not of a fabric of this blueprint; expected: {expected}")
         yield name, _text(path)
 
 
@@ -260,5 +265,5 @@ def compare_with(loaded: Loaded, reported: Heard) -> ComparedCables:
         models=loaded.catalog.switches,
         port_names={name: switch.ports for name, switch in switches.items()},
     )
-    seen, report = compare_with_design(loaded.cables, reported, facts)
-    return ComparedCables(report, (*seen.doubts, *report.notes), seen.unreported)
+    comparison, report = compare_with_design(loaded.cables, reported, facts)
+    return ComparedCables(report, (*comparison.doubts, *report.notes), comparison.unreported)

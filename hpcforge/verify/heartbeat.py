@@ -49,9 +49,9 @@ class Owner:
 
     def comment(self) -> str:
         """Return the comment of its jobs, without the stamp."""
-        who = _NOT_IN_NAMES.sub("_", self.who)[:100] or "_"
+        user = _NOT_IN_NAMES.sub("_", self.who)[:100] or "_"
         process = f"{self.process['where']}.{self.process['pid']}.{self.process['started']}"
-        return f"hpcforge run={self.run_id} by={who} process={process}"
+        return f"hpcforge run={self.run_id} by={user} process={process}"
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ def parse_owned(output: str) -> tuple[OwnedJob, ...]:
     ago.
     """
     first, _, lines = output.partition("\n")
-    now = _MOMENT.fullmatch(first)
-    if now is None:
+    moment = _MOMENT.fullmatch(first)
+    if moment is None:
         return ()
-    found = []
+    jobs = []
     for job in read(lines, _COLUMNS):
-        said = _COMMENT.fullmatch(job.comment)
-        if said is None or not _NUMBER.fullmatch(job.number) or not _NODES.fullmatch(job.nodes):
+        comment = _COMMENT.fullmatch(job.comment)
+        if comment is None or not _NUMBER.fullmatch(job.number) or not _NODES.fullmatch(job.nodes):
             continue
-        run_id, who, where, pid, started, boot, alive_s = said.groups()
-        owner = Owner(run_id, who, {"where": where, "pid": int(pid), "started": int(started)})
-        up_s = float(now[2])
-        silent_s = max(0.0, up_s - float(alive_s)) if boot == now[1] else up_s
-        found.append(OwnedJob(job.number, job.state == "COMPLETING", job.nodes, owner, silent_s))
-    return tuple(found)
+        run_id, user, host_digest, pid, started, boot, alive_s = comment.groups()
+        owner = Owner(run_id, user, {"where": host_digest, "pid": int(pid), "started": int(started)})
+        up_s = float(moment[2])
+        silent_s = max(0.0, up_s - float(alive_s)) if boot == moment[1] else up_s
+        jobs.append(OwnedJob(job.number, job.state == "COMPLETING", job.nodes, owner, silent_s))
+    return tuple(jobs)

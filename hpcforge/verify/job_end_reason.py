@@ -15,7 +15,7 @@ from hpcforge.verify.submit import Launch
 
 _SETTLES_S = 2.5  # how long a job is given to complete: until then its record may not say how it ended
 _POLL_S = 0.3
-_WHO_S = 3.0  # for accounting, which may be away
+_ACCOUNTING_S = 3.0  # for accounting, which may be away
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class JobEndReason:
     @property
     def detail(self) -> str:
         """All of it on one line, to be read after the name of the node where it is one."""
-        why = self.nodes[self.node] if self.node else describe(self.nodes)
-        return "; ".join(part for part in (why, self.cause) if part)
+        reason = self.nodes[self.node] if self.node else describe(self.nodes)
+        return "; ".join(part for part in (reason, self.cause) if part)
 
 
 def end_of(
@@ -56,24 +56,24 @@ def end_of(
         ended = _record(head, number) or ended
     if ended is None or not ended.over:
         return None
-    by = _who(head, number) if ended.state in ("CANCELLED", "COMPLETING") else ""
+    by = _canceller(head, number) if ended.state in ("CANCELLED", "COMPLETING") else ""
     ended = replace(ended, state="CANCELLED") if by else ended
     nodes = {} if by not in ("", "root") else _at_fault(head, job, ended)
-    said = f"job {number} {clean(cause(ended))}" + (f", by {by}" if by else "")
+    text = f"job {number} {clean(cause(ended))}" + (f", by {by}" if by else "")
     if in_prolog and nodes:
-        said = f"the prolog of job {number} failed"
+        text = f"the prolog of job {number} failed"
     if ended.state == "COMPLETED":
-        said = f"job {number} ended itself: no sign of hpcforge for {SILENT_S} s"
-    return JobEndReason(number, said, nodes, "timed_out" if ended.state in ("TIMEOUT", "DEADLINE") else "failed")
+        text = f"job {number} ended itself: no sign of hpcforge for {SILENT_S} s"
+    return JobEndReason(number, text, nodes, "timed_out" if ended.state in ("TIMEOUT", "DEADLINE") else "failed")
 
 
 def _record(head: Head, number: str) -> JobEnd | None:
     return parse(head.run(show(number), timeout_s=QUERY_S).stdout)
 
 
-def _who(head: Head, number: str) -> str:
+def _canceller(head: Head, number: str) -> str:
     """Who cancelled the job, by name; "" where there is no accounting."""
-    uid = cancelled_by(head.run(accounted(number), timeout_s=_WHO_S).stdout)
+    uid = cancelled_by(head.run(accounted(number), timeout_s=_ACCOUNTING_S).stdout)
     if uid is None:
         return ""
     return clean(head.run(["id", "-nu", str(uid)], timeout_s=QUERY_S).stdout, 64) or f"uid {uid}"
@@ -84,5 +84,5 @@ def _at_fault(head: Head, job: Launch, ended: JobEnd) -> dict[str, str]:
     if ended.state not in ("CANCELLED", "NODE_FAIL", "BOOT_FAIL", "COMPLETING", "FAILED"):
         return {}
     out = unusable(head, (node.name for node in job.nodes))
-    away = {name: why for name, why in out.items() if why.startswith(("down", "not responding"))}
+    away = {name: reason for name, reason in out.items() if reason.startswith(("down", "not responding"))}
     return away or out if ended.state in ("NODE_FAIL", "BOOT_FAIL") else out

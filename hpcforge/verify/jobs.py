@@ -77,7 +77,7 @@ class HeldAllocation:
             beat = stamped(*comment_job(self.number, self.head.owner.comment()))
             self.head.tell(beat, timeout_s=QUERY_S)
 
-    def waiting(self, what: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+    def waiting(self, subject: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
         """Return `stay` that also prints, every 30 s, what is waited for and how long at most."""
         began_s = clock()
         next_s = EACH_S
@@ -88,7 +88,7 @@ class HeldAllocation:
             waited_s = clock() - began_s
             if waited_s >= next_s:
                 next_s = waited_s + EACH_S
-                self.progress(f"waiting for {what}: {waited_s:.0f} s of at most {limit_s:.0f} s")
+                self.progress(f"waiting for {subject}: {waited_s:.0f} s of at most {limit_s:.0f} s")
 
         return stay
 
@@ -129,8 +129,8 @@ def states(head: Head, job_ids: Iterable[str]) -> dict[str, JobState]:
     if answer.rc != 0 and "Invalid job id" not in answer.stderr:
         unknown = JobState("PENDING", f"squeue does not answer: {clean(answer.stderr)}")
         return dict.fromkeys(ids, unknown)
-    seen = {job.id: JobState(clean(job.state, 30), clean(job.reason)) for job in read(answer.stdout, _STATE)}
-    return {job_id: seen.get(job_id, GONE) for job_id in ids}
+    by_id = {job.id: JobState(clean(job.state, 30), clean(job.reason)) for job in read(answer.stdout, _STATE)}
+    return {job_id: by_id.get(job_id, GONE) for job_id in ids}
 
 
 def wait_for_start(
@@ -147,15 +147,15 @@ def wait_for_start(
     A job whose prolog runs has started: that is for `wait_for_prolog`. One that can never start is not waited for.
     """
     ids = list(job_ids)
-    deadline, pause, told = clock() + limit_s, 0.25, ""
+    deadline, pause, reported = clock() + limit_s, 0.25, ""
     while True:
-        now = states(head, ids)
-        if any(not state.waiting or state.never_starts for state in now.values()) or clock() >= deadline:
-            return now
-        reasons = ", ".join(sorted({state.reason for state in now.values()} - {"None"}))
-        if reasons and reasons != told:
+        current = states(head, ids)
+        if any(not state.waiting or state.never_starts for state in current.values()) or clock() >= deadline:
+            return current
+        reasons = ", ".join(sorted({state.reason for state in current.values()} - {"None"}))
+        if reasons and reasons != reported:
             progress(f"waiting: {reasons}; at most {limit_s:.0f} s")
-            told = reasons
+            reported = reasons
         sleep(max(0.0, min(pause, deadline - clock())))
         pause = min(5.0, pause * 1.5)
 
@@ -174,9 +174,9 @@ def wait_for_prolog(
     """
     deadline, pause = clock() + limit_s, 0.1
     while True:
-        now = states(head, [job_id])[job_id]
-        if not (now.in_prolog or now.waiting) or clock() >= deadline:
-            return now
+        state = states(head, [job_id])[job_id]
+        if not (state.in_prolog or state.waiting) or clock() >= deadline:
+            return state
         sleep(pause)
         pause = min(1.0, pause * 1.5)
 
@@ -187,28 +187,28 @@ def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> d
 
     `unreserved`: jobs of no reservation, so nodes that one holds count, too.
     """
-    wanted = list(names)
-    if not wanted:
+    node_names = list(names)
+    if not node_names:
         return {}
-    answer = head.run(list_nodes(wanted), timeout_s=QUERY_S)
-    found = {}
+    answer = head.run(list_nodes(node_names), timeout_s=QUERY_S)
+    reasons = {}
     for node, (state, reason) in parse_sinfo(answer.stdout).items():
-        if node in wanted and (not usable(state) or (unreserved and reserved(state))):
-            said = state if responding(state) else "not responding"
-            found[node] = clean(f"{said}: {reason}" if reason else said)
-    return found
+        if node in node_names and (not usable(state) or (unreserved and reserved(state))):
+            condition = state if responding(state) else "not responding"
+            reasons[node] = clean(f"{condition}: {reason}" if reason else condition)
+    return reasons
 
 
 def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
     """Jobs that hold some of these nodes, by number: "ada's train on w[1-2]". The job `without` is not counted."""
-    asked = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
-    held = read(head.run(asked, timeout_s=QUERY_S).stdout, _HOLDER)
-    return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in held if job.id != without}
+    command = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
+    jobs = read(head.run(command, timeout_s=QUERY_S).stdout, _HOLDER)
+    return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in jobs if job.id != without}
 
 
 def describe(causes: Mapping[str, str], limit: int = 3) -> str:
     """Join the first few of some named causes on one line."""
-    shown = [f"{name} {why}" for name, why in list(causes.items())[:limit]]
+    shown = [f"{name} {reason}" for name, reason in list(causes.items())[:limit]]
     return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")
 
 
@@ -226,15 +226,15 @@ def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
 
     Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
     """
-    wanted = set(names)
+    node_names = set(names)
     answer = head.run(squeue(_BUSY, "RUNNING,SUSPENDED,CONFIGURING"), timeout_s=QUERY_S)
     if answer.rc != 0:
-        why = clean(answer.stderr or answer.stdout) or "no answer"
-        return dict.fromkeys(sorted(wanted), f"a job that squeue may not list: {why}")
-    found: dict[str, str] = {}
+        reason = clean(answer.stderr or answer.stdout) or "no answer"
+        return dict.fromkeys(sorted(node_names), f"a job that squeue may not list: {reason}")
+    jobs: dict[str, str] = {}
     for job in read(answer.stdout, _BUSY):
         if not (job.user == run_as and job.name.startswith(JOB_NAME)):
             for node in job.holds:
-                if node in wanted:
-                    found.setdefault(node, clean(f"job {job.number}, {job.user}'s {job.name}"))
-    return found
+                if node in node_names:
+                    jobs.setdefault(node, clean(f"job {job.number}, {job.user}'s {job.name}"))
+    return jobs

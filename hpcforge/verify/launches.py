@@ -134,12 +134,12 @@ def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
     """Run the step of a launch; if its ranks get no port to meet at, return the failed search for one."""
     port = 0
     if job.kind.ranked or job.kind.meets:
-        asked = free_port(job, hold.number)
+        command = free_port(job, hold.number)
         stay = hold.waiting(f"a free port on {job.nodes[0].name}", PORT_S)
-        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=stay)
-        port = port_of(named.stdout) or 0
+        answer = head.run(watched(hold.number, command), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=stay)
+        port = port_of(answer.stdout) or 0
         if not port:
-            return named
+            return answer
     limit_s = job.time_limit_s + CUT_OFF_S
     step = watched(hold.number, srun(job, hold.number, port))
     stay = hold.waiting(spread(job.launcher, job.ranks, job.nodelist), job.time_limit_s)
@@ -168,7 +168,7 @@ def run_launches(
         (turn,) = job.turns
         nodes = tuple(node.name for node in job.nodes)
         verdict = Verdict(turn.test, "not_run", nodes, launcher=job.launcher, ranks=job.ranks, detail=str(error))
-        return replace(verdict, launches=_each(job, ())), {}
+        return replace(verdict, launches=_list_launches(job, ())), {}
     return combined(job, reached), out
 
 
@@ -195,55 +195,60 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
     (turn,) = job.turns
     verdicts = [verdict for verdict, _ in reached]
     measurements = tuple(measurement for verdict in verdicts for measurement in verdict.measurements)
-    of = numbers(turn.program, measurements)
+    by_measure = numbers(turn.program, measurements)
     last = verdicts[-1]
     names = tuple(node.name for node in job.nodes)
-    whole = replace(
+    total = replace(
         last,
         nodes=names,
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=measurements,
         assertions=tuple(assertion for verdict in verdicts for assertion in verdict.assertions),
-        headline=headline(turn.program, of),
+        headline=headline(turn.program, by_measure),
         backend=next((verdict.backend for verdict in verdicts if verdict.backend), None),
         device=next((verdict.device for verdict in verdicts if verdict.device), None),
         transport=next((verdict.transport for verdict in verdicts if verdict.transport), ""),
         torch_build=next((verdict.torch_build for verdict in verdicts if verdict.torch_build), None),
         seconds=0.0,
-        launches=_each(job, reached),
+        launches=_list_launches(job, reached),
     )
     if not last.passed:
         name = turn.program.launches[len(verdicts) - 1].name
         limit = f"; {job.time_limit_s} s are for all launches" if last.status == "timed_out" else ""
-        return replace(whole, detail=f"launch {name}: {last.detail}{limit}")
-    alone = all(LAUNCHERS[each.launcher].per_node == "one" for each in turn.program.launches)
-    if short := unreported(turn.program, of, names if alone else ()):
-        return blamed(job, whole, Blame("unknown", short.text, None, short.node))
-    short = missed(turn.program, of)
-    return blamed(job, whole, Blame("missed", short.text, None, short.node) if short else None)
+        return replace(total, detail=f"launch {name}: {last.detail}{limit}")
+    alone = all(LAUNCHERS[declared.launcher].per_node == "one" for declared in turn.program.launches)
+    if short := unreported(turn.program, by_measure, names if alone else ()):
+        return blamed(job, total, Blame("unknown", short.text, None, short.node))
+    short = missed(turn.program, by_measure)
+    return blamed(job, total, Blame("missed", short.text, None, short.node) if short else None)
 
 
-def _each(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
+def _list_launches(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
     """Return the launches of a test: those that were reached, and those that were not run."""
     (turn,) = job.turns
-    found = []
+    launches = []
     for number, step in enumerate(steps(job, "")):
-        each = turn.program.launches[number]
+        declared = turn.program.launches[number]
         launch = LaunchVerdict(
-            each.name, each.launcher, each.ends, "not_run", tuple(node.name for node in step.nodes), step.ranks
+            declared.name,
+            declared.launcher,
+            declared.ends,
+            "not_run",
+            tuple(node.name for node in step.nodes),
+            step.ranks,
         )
         if number < len(reached):
             verdict, seconds = reached[number]
             launch = replace(launch, status=verdict.status, detail=verdict.detail, seconds=round(seconds, 1))
-        found.append(launch)
-    return tuple(found)
+        launches.append(launch)
+    return tuple(launches)
 
 
 @contextmanager
 def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> Iterator[str]:
     """Make the folder that the launches share, and remove it in every case. Raise NoScratchError."""
-    path, shared = _made(cluster, head, job, hold, progress)
+    path, shared = _make_scratch(cluster, head, job, hold, progress)
     try:
         yield path
     finally:
@@ -253,13 +258,15 @@ def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, pr
             progress(f"{path} may still be there; a later test removes it: {last_line(removed.stderr.splitlines())}")
 
 
-def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> tuple[str, bool]:
+def _make_scratch(
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress
+) -> tuple[str, bool]:
     """Return the path of a new folder, and whether it is on storage that all nodes share."""
     name = f"hpcforge-scratch.{hold.number}.{secrets.token_hex(8)}"
     names = [node.name for node in job.nodes]
     on_all = shared_parents(cluster, names, job.user)
     must = job.turns[0].program.scratch == "shared" and len(names) > 1
-    why = ""
+    reason = ""
     for shared, parents in ((True, on_all), *([] if must else [(False, LOCAL)])):
         if not parents:
             continue
@@ -270,6 +277,6 @@ def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progr
         if made.rc == 0 and number is not None and number < len(parents):
             return f"{parents[number]}/{name}", shared
         words = [line for line in made.stderr.splitlines() if "srun: error" not in line]
-        why = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
-        progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {why}")
-    raise NoScratchError(f"no scratch folder could be made: {why}")
+        reason = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
+        progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {reason}")
+    raise NoScratchError(f"no scratch folder could be made: {reason}")

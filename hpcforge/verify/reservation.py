@@ -49,7 +49,7 @@ def reserved(
     try:
         command = create_reservation(name, nodes, run_as, minutes, PURGE_MIN if purge else 0)
         answer = head.run(command, timeout_s=QUERY_S)
-        _told(answer, f"reserve {fold(nodes)}")
+        _check_answer(answer, f"reserve {fold(nodes)}")
         made = True
         progress(f"{fold(nodes)} reserved in Slurm as {name}")
         yield name
@@ -76,12 +76,12 @@ def drain(head: Head, node: str, names: Collection[str], reason: str) -> None:
     if node not in names:
         raise ReservationError(f"{clean(node, 64)!r} is not drained: it is not a node of the test")
     command = update_nodes(node, "DRAIN", clean(reason, _REASON))
-    _told(head.run(command, timeout_s=QUERY_S, aside=True), f"drain {node}")
+    _check_answer(head.run(command, timeout_s=QUERY_S, aside=True), f"drain {node}")
 
 
 def resume(head: Head, node: str) -> None:
     """Put a node back into service. Raises ReservationError."""
-    _told(head.run(update_nodes(node, "RESUME"), timeout_s=QUERY_S), f"resume {node}")
+    _check_answer(head.run(update_nodes(node, "RESUME"), timeout_s=QUERY_S), f"resume {node}")
 
 
 @contextmanager
@@ -92,30 +92,30 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
     killed, a timer on the head drains the node after `limit_s` seconds. Raise ReservationError; NotDrainedError keeps
     that timer.
     """
-    unit, said = f"hpcforge-gate-{node}", [reason]
+    unit, final_reason = f"hpcforge-gate-{node}", [reason]
     timer = [
         *("systemd-run", f"--unit={unit}", f"--on-active={limit_s}", "--timer-property=AccuracySec=1s", "--collect"),
         *update_nodes(node, "DRAIN", clean(reason, _REASON)),
     ]
     head.run(["systemctl", "stop", f"{unit}.timer"], timeout_s=QUERY_S)  # of a run that was killed
-    _told(head.run(timer, timeout_s=QUERY_S), f"set a timer that drains {node} again")
+    _check_answer(head.run(timer, timeout_s=QUERY_S), f"set a timer that drains {node} again")
     try:
         resume(head, node)
-        yield lambda text: said.__setitem__(0, text)
+        yield lambda text: final_reason.__setitem__(0, text)
     finally:
-        if said[0]:
+        if final_reason[0]:
             try:
-                drain(head, node, (node,), said[0])
+                drain(head, node, (node,), final_reason[0])
             except BaseException as error:  # a second Ctrl-C, too: the timer and the reservation stay
                 raise NotDrainedError(
                     f"{node} is not drained: {error}", f"on the head: {' '.join(update_nodes(node, 'DRAIN'))}"
                 ) from error
         stop = ["systemctl", "stop", f"{unit}.timer"]
-        if head.run(stop, timeout_s=QUERY_S, aside=True).rc != 0 and not said[0]:
+        if head.run(stop, timeout_s=QUERY_S, aside=True).rc != 0 and not final_reason[0]:
             type_ = f"on the head: {' '.join(stop)}, then hpcforge verify --gate {node} if it is drained"
             raise ReservationError(f"the timer that drains {node} again could not be stopped", type_)
 
 
-def _told(answer: Completed, what: str) -> None:
+def _check_answer(answer: Completed, action: str) -> None:
     if answer.rc != 0:
-        raise ReservationError(f"Slurm did not {what}: {clean(answer.stderr or answer.stdout) or 'no answer'}")
+        raise ReservationError(f"Slurm did not {action}: {clean(answer.stderr or answer.stdout) or 'no answer'}")

@@ -18,7 +18,7 @@ Event = dict[str, Any]
 _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$", re.DOTALL)  # srun --label pads the task number
 _MAX_EVENT = 1 << 20
 _MAX_RANK = 10**9
-_WHOLE = 1000  # bytes: srun breaks a longer line, into pieces of 1,024
+_PIECE_BYTES = 1000  # bytes: srun breaks a longer line, into pieces of 1,024
 _OF_THE_TEST = ("measurement", "result")  # without a rank they are of the whole test, which rank 0 reports
 
 
@@ -55,8 +55,8 @@ def lines_of(text: str) -> list[str]:
 
 def labelled(line: str) -> tuple[int, str] | None:
     """Return the task of a line, and its text; None for a line of Slurm's own."""
-    found = _LABELLED.match(line)
-    return (int(found[1]), found[2]) if found else None
+    match = _LABELLED.match(line)
+    return (int(match[1]), match[2]) if match else None
 
 
 def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
@@ -66,22 +66,22 @@ def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
     if layout.nonce:
         events = [(task, event) for task, event in events if task in claims]
     places = _places(layout, claims)
-    kept = [
+    placed_events = [
         (task, placed)
         for task, event in events
         if task in places and (placed := _placed(event, task, places[task], layout)) is not None
     ]
-    return StepEvents(tuple(kept), places, frozenset(claims) & frozenset(places))
+    return StepEvents(tuple(placed_events), places, frozenset(claims) & frozenset(places))
 
 
 def events_of(stdout: str) -> Iterator[tuple[int, Event]]:
     """Events with their task. srun breaks long lines: each is parsed once as it begins, and once when it has ended."""
     pieces: dict[int, list[str]] = {}
     for line in lines_of(stdout):
-        found = labelled(line)
-        if found is None:
+        parts = labelled(line)
+        if parts is None:
             continue
-        task, text = found
+        task, text = parts
         if task in pieces and text.startswith("{") and pieces[task][-1].endswith("}"):
             yield from _parsed(task, pieces.pop(task))  # the line before ended at a whole piece
         if task not in pieces:
@@ -93,17 +93,17 @@ def events_of(stdout: str) -> Iterator[tuple[int, Event]]:
             pieces[task] = [text]
         else:
             pieces[task].append(text)
-        if len(text.encode(errors="replace")) < _WHOLE:
+        if len(text.encode(errors="replace")) < _PIECE_BYTES:
             yield from _parsed(task, pieces.pop(task))
-        elif len(pieces[task]) > _MAX_EVENT // _WHOLE:
+        elif len(pieces[task]) > _MAX_EVENT // _PIECE_BYTES:
             del pieces[task]
-    for task, left in pieces.items():
-        yield from _parsed(task, left)
+    for task, remaining in pieces.items():
+        yield from _parsed(task, remaining)
 
 
 def _parsed(task: int, pieces: list[str]) -> Iterator[tuple[int, Event]]:
-    whole = "".join(pieces)
-    event = _event(whole) if len(pieces) > 1 and len(whole) <= _MAX_EVENT else None  # one alone was parsed before
+    joined = "".join(pieces)
+    event = _event(joined) if len(pieces) > 1 and len(joined) <= _MAX_EVENT else None  # one alone was parsed before
     if event is not None:
         yield task, event
 

@@ -133,7 +133,9 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
         # those that do not hold come first, so that they are kept of too many
         assertions=tuple(
-            sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda found: found.holds)
+            sorted(
+                (_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda assertion: assertion.holds
+            )
         )[:_ASSERTIONS],
         transports=tuple(_transport(e, e["rank"]) for _, e in events if e["event"] == "transport" and _names_rank(e)),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
@@ -146,7 +148,11 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         ended_before=frozenset(_task_ends(slurm.errors[: slurm.cancelled_at], layout.nodes)),
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(
-            node for line in slurm.errors for of in _NODE_FAILED.findall(line) for node in of if node in layout.nodes
+            node
+            for line in slurm.errors
+            for groups in _NODE_FAILED.findall(line)
+            for node in groups
+            if node in layout.nodes
         ),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, step.places),
@@ -158,8 +164,8 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
 
 def port_of(stdout: str) -> int | None:
     """Return the port that a node reported, None without one."""
-    named = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
-    return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
+    ports = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
+    return next((port for port in ports if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def scratch_of(stdout: str) -> int | None:
@@ -191,8 +197,8 @@ def _failure(event: Mapping[str, Any]) -> RankEnd:
 
 
 def _mistake(event: Mapping[str, Any]) -> RankEnd:
-    where, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
-    return RankEnd(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
+    location, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
+    return RankEnd(event["rank"], clean(event["host"], 64), f"{location}: expected {expected}, got {got}")
 
 
 def _assertion(event: Mapping[str, Any]) -> Assertion:
@@ -204,8 +210,8 @@ def _assertion(event: Mapping[str, Any]) -> Assertion:
     if not (finite(expected) and finite(got) and finite(error) and finite(tolerance) and finite(at_least)):
         expected, got, error, tolerance, at_least = 0.0, 0.0, _LARGEST, 0.0, 0.0
     place = (event["rank"], clean(event["host"], 64)) if _names_rank(event) else (None, "")
-    what = clean(event.get("what", "?"), 100)
-    return Assertion(what, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
+    label = clean(event.get("what", "?"), 100)
+    return Assertion(label, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
 
 
 def _transport(event: Mapping[str, object], rank: int) -> RankTransport:
@@ -220,17 +226,17 @@ def _words(value: object) -> tuple[str, ...]:
 
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
     """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
-    kept: dict[str, float | int | str] = {}
-    of = event.get("of")  # the part that it is about
-    about = [(f"of_{key}", value) for key, value in list(of.items())[:10]] if isinstance(of, dict) else []
+    values: dict[str, float | int | str] = {}
+    part = event.get("of")  # the part that it is about
+    about = [(f"of_{key}", value) for key, value in list(part.items())[:10]] if isinstance(part, dict) else []
     for key, value in [*list(event.items())[:50], *about]:
         if key == "event" or isinstance(value, bool):
             continue
         if isinstance(value, str):
-            kept[clean(key, 40)] = clean(value, 100)
+            values[clean(key, 40)] = clean(value, 100)
         elif finite(value):
-            kept[clean(key, 40)] = value
-    return kept
+            values[clean(key, 40)] = value
+    return values
 
 
 @dataclass(frozen=True)
@@ -264,28 +270,28 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
 
 def _over_memory(text: str, places: Mapping[int, str]) -> dict[str, str]:
     """Where a step was killed for its memory: slurmstepd reports it at the place of a task, or names its node."""
-    found: dict[str, str] = {}
+    by_host: dict[str, str] = {}
     for line in lines_of(text):
         of_task = labelled(line)
-        said = _STEPD.match(of_task[1] if of_task else line)
-        if not said or not any(words in said[2] for words in _OVER_MEMORY):
+        complaint = _STEPD.match(of_task[1] if of_task else line)
+        if not complaint or not any(words in complaint[2] for words in _OVER_MEMORY):
             continue
-        host = places.get(of_task[0]) if of_task else said[1]
+        host = places.get(of_task[0]) if of_task else complaint[1]
         if host in places.values():
-            found.setdefault(str(host), clean(said[2]))
-    return found
+            by_host.setdefault(str(host), clean(complaint[2]))
+    return by_host
 
 
 def _task_ends(slurm_errors: Iterable[str], nodes: Collection[str]) -> dict[str, str]:
     ends: dict[str, str] = {}
-    for found in filter(None, map(_TASK_END.match, slurm_errors)):
+    for match in filter(None, map(_TASK_END.match, slurm_errors)):
         try:
-            hosts = expand(found[1])
+            hosts = expand(match[1])
         except HostlistError:
             continue
         for host in hosts:
             if host in nodes:
-                ends.setdefault(host, found[2])
+                ends.setdefault(host, match[2])
     return ends
 
 
@@ -294,9 +300,9 @@ def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layou
     exits: dict[int, RankExit] = {}
     for task, node in places.items():
         rank: int | None = None
-        for found in filter(None, map(_REPORTED.match, stderr.get(task, ()))):
-            if found[1] == "rank":
-                rank = int(found[2]) if layout.has_rank(node, int(found[2])) else None
+        for match in filter(None, map(_REPORTED.match, stderr.get(task, ()))):
+            if match[1] == "rank":
+                rank = int(match[2]) if layout.has_rank(node, int(match[2])) else None
             elif rank is not None:
-                exits[rank], rank = RankExit(int(found[2]), node), None
+                exits[rank], rank = RankExit(int(match[2]), node), None
     return exits

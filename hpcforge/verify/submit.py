@@ -189,7 +189,7 @@ def launch(
         replace(_turn(cluster, test, nodes), arguments=(*_options(test), *(arguments or {}).get(test.name, ())))
         for test in tests
     ]
-    started = [each.launcher for each in first.launches] or [first.launcher]
+    started = [program_launch.launcher for program_launch in first.launches] or [first.launcher]
     alone_mib = MEMORY_ALONE_MIB if any(LAUNCHERS[name].per_node == "one" for name in started) else 0
     return Launch(
         turns=_in_time(turns, partition),
@@ -222,12 +222,12 @@ def _account(cluster: Cluster, partition: Partition) -> str:
     """Return the account of the tests; "" without accounts, or if the partition refuses that one or its QOS."""
     made = any(association.name == f"account {TESTS_ACCOUNT}" for association in cluster.slurm.associations)
     limits = {key.lower(): value.lower().split(",") for key, value in partition.settings}
-    taken = all(
+    accepted = all(
         limits.get(f"allow{kind}", ["all"]) == ["all"] or name in limits[f"allow{kind}"]
         for kind, name in _TESTS_HAVE.items()
     )
     denied = any(name in limits.get(f"deny{kind}", []) for kind, name in _TESTS_HAVE.items())
-    return TESTS_ACCOUNT if made and taken and not denied else ""
+    return TESTS_ACCOUNT if made and accepted and not denied else ""
 
 
 def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
@@ -248,9 +248,9 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
     network = test.program.transport.network if test.program.transport else None
     if network is None:
         return turn
-    found = {node.name: node_address(cluster, node, network) for node in nodes}
+    addresses = {node.name: node_address(cluster, node, network) for node in nodes}
     name = cluster.network.name if network == NODES else network
-    return replace(turn, network=name, addresses={node: address for node, address in found.items() if address})
+    return replace(turn, network=name, addresses={node: address for node, address in addresses.items() if address})
 
 
 def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
@@ -262,8 +262,8 @@ def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
 
 def _options(test: SmokeTest) -> list[str]:
     """Return the program's options, each as one word; no shell reads them."""
-    told = {**dict(test.program.options), **dict(test.options)}
-    return [f"--{name.replace('_', '-')}={text}" for name, text in told.items()]
+    options = {**dict(test.program.options), **dict(test.options)}
+    return [f"--{name.replace('_', '-')}={text}" for name, text in options.items()]
 
 
 def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:
@@ -274,23 +274,29 @@ def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> No
         raise NotLaunchableError(f"{test.name} needs PyTorch: name a version under software.frameworks.pytorch")
     if len(nodes) < test.program.min_nodes:
         raise NotLaunchableError(f"{test.name} takes {test.program.min_nodes} nodes, and {len(nodes)} are usable")
-    why = why_not(cluster, test.program, nodes)
-    if why is not None:
-        raise NotLaunchableError(f"{test.name} cannot run on {fold(node.name for node in nodes)}: {why[0]}")
+    problem = why_not(cluster, test.program, nodes)
+    if problem is not None:
+        raise NotLaunchableError(f"{test.name} cannot run on {fold(node.name for node in nodes)}: {problem[0]}")
 
 
 def steps(job: Launch, scratch: str) -> tuple[Launch, ...]:
     """Return the launches that the test of a job lists, in their order; `scratch` is the folder that they share."""
     (turn,) = job.turns
-    return tuple(_step(job, turn, each, scratch) for each in turn.program.launches)
+    return tuple(_step(job, turn, program_launch, scratch) for program_launch in turn.program.launches)
 
 
-def _step(job: Launch, turn: Turn, each: ProgramLaunch, scratch: str) -> Launch:
-    alone = LAUNCHERS[each.launcher].per_node == "one"
-    nodes, ranks = (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, each.ranks_divided_by)
-    told = (*turn.arguments, f"--launch={each.name}", f"--scratch={scratch}")
+def _step(job: Launch, turn: Turn, program_launch: ProgramLaunch, scratch: str) -> Launch:
+    alone = LAUNCHERS[program_launch.launcher].per_node == "one"
+    nodes, ranks = (
+        (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, program_launch.ranks_divided_by)
+    )
+    arguments = (*turn.arguments, f"--launch={program_launch.name}", f"--scratch={scratch}")
     return replace(
-        job, turns=(replace(turn, arguments=told),), nodes=job.nodes[:nodes], ranks_per_node=ranks, step=each
+        job,
+        turns=(replace(turn, arguments=arguments),),
+        nodes=job.nodes[:nodes],
+        ranks_per_node=ranks,
+        step=program_launch,
     )
 
 

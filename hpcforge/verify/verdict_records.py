@@ -66,11 +66,11 @@ class Recorded:
     def of(self, test: SmokeTest) -> KeptVerdicts | None:
         """Return the kept verdicts of a test on a node set, or on the most similar one: sets grow and shrink."""
         span = {*test.nodes}
-        alike = [
+        candidates = [
             (len(span & {*record.stands_for}), len(span & {*record.verdict.nodes}), record) for record in self.kept
         ]
-        alike = [entry for entry in alike if entry[2].verdict.test == test.name and any(entry[:2])]
-        return max(alike, key=lambda entry: entry[:2])[2] if alike else None
+        candidates = [entry for entry in candidates if entry[2].verdict.test == test.name and any(entry[:2])]
+        return max(candidates, key=lambda entry: entry[:2])[2] if candidates else None
 
     def changed(self, nodes: Collection[str], *, served: bool) -> Recorded:
         """Return these after a change of nodes; `served` False: a node that runs no jobs and that jobs need."""
@@ -95,28 +95,28 @@ class Recorded:
         A verdict that only waits for users' jobs shows nothing about the cluster and replaces nothing.
         """
         by_set = {test: self.of(test) for test in tests}
-        for test, verdict, whole in new:
+        for test, verdict, complete in new:
             before = by_set[test]
             if verdict.waits_for:
                 continue
             kept_verdict = replace(verdict, lines=())  # they are computed again
-            if whole or before is None:
+            if complete or before is None:
                 by_set[test] = KeptVerdicts(kept_verdict, at_s, verdict.nodes if verdict.passed else ())
                 continue
             stands_for = tuple(dict.fromkeys((*before.stands_for, *verdict.nodes)))
             by_set[test] = replace(
                 before, stands_for=stands_for if verdict.passed else (), served=True, part=kept_verdict, part_s=at_s
             )
-        kept: list[KeptVerdicts] = []
-        kept += (record for record in by_set.values() if record is not None and record not in kept)
-        return Recorded(tuple(kept))
+        records: list[KeptVerdicts] = []
+        records += (record for record in by_set.values() if record is not None and record not in records)
+        return Recorded(tuple(records))
 
 
 def _expanded(text: str) -> tuple[str, ...]:
     return expand(text) if text else ()
 
 
-_KEPT = TypeAdapter(tuple[KeptVerdicts, ...])
+_RECORDS = TypeAdapter(tuple[KeptVerdicts, ...])
 
 
 def dump(recorded: Recorded) -> str:
@@ -126,8 +126,8 @@ def dump(recorded: Recorded) -> str:
 
 
 def _written(records: Iterable[KeptVerdicts]) -> str:
-    kept = [{**dataclasses.asdict(record), "stands_for": fold(record.stands_for)} for record in records]
-    return json.dumps({"schema_version": SCHEMA_VERSION, "kept": kept}, indent=1) + "\n"
+    documents = [{**dataclasses.asdict(record), "stands_for": fold(record.stands_for)} for record in records]
+    return json.dumps({"schema_version": SCHEMA_VERSION, "kept": documents}, indent=1) + "\n"
 
 
 def _without_numbers(record: KeptVerdicts) -> KeptVerdicts:
@@ -146,21 +146,21 @@ def load(text: str | None) -> Recorded:
         version = document["schema_version"]
         if version != SCHEMA_VERSION:
             return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
-        kept = _KEPT.validate_python(
+        records = _RECORDS.validate_python(
             [{**record, "stands_for": _expanded(record["stands_for"])} for record in document["kept"]]
         )
-        for record in kept:
+        for record in records:
             for time_s in (record.time_s, record.part_s):
                 if not 0 <= time_s <= _LAST_S:
                     return Recorded(problem=f"damaged: its time is {time_s:g}")
             for verdict in (record.verdict, record.last):
                 summary_line(verdict)  # what cannot be told is found here
-                if not all(math.isfinite(number) for held in verdict.assertions for number in held.numbers):
+                if not all(math.isfinite(number) for assertion in verdict.assertions for number in assertion.numbers):
                     return Recorded(problem="damaged: a number of an assertion is not finite")
                 for name, value in (pair for measured in verdict.measurements for pair in measured.items()):
                     if not isinstance(value, str) and not math.isfinite(value):
                         return Recorded(problem=f"damaged: {name} is {value}")
-        return Recorded(kept)
+        return Recorded(records)
     except ValidationError as error:
         first = error.errors()[0]
         return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")

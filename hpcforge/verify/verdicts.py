@@ -171,7 +171,7 @@ def summary_line(verdict: Verdict) -> str:
     if verdict.first_run and verdict.passed:
         parts.append(f"run twice: the first missed, {verdict.first_run}")
     if verdict.left_out:
-        parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
+        parts.append("left out: " + ", ".join(f"{nodes} ({reason})" for reason, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)
 
 
@@ -179,9 +179,9 @@ def assertion_row(assertion: Assertion) -> str:
     """One line for people: what is not as expected, with the numbers."""
     low = assertion.error < assertion.at_least
     bound = f"at least {assertion.at_least:.3g}" if low else f"at most {assertion.tolerance:.3g}"
-    where = f"rank {assertion.rank} on {assertion.host}: " if assertion.rank is not None and assertion.host else ""
+    place = f"rank {assertion.rank} on {assertion.host}: " if assertion.rank is not None and assertion.host else ""
     numbers = f"expected {assertion.expected:.7g}, got {assertion.got:.7g}"
-    return f"{where}{assertion.what}: {numbers}; relative error {assertion.error:.3g}, must be {bound}"
+    return f"{place}{assertion.what}: {numbers}; relative error {assertion.error:.3g}, must be {bound}"
 
 
 def spread(launcher: LauncherName, processes: int, nodelist: str) -> str:
@@ -191,23 +191,25 @@ def spread(launcher: LauncherName, processes: int, nodelist: str) -> str:
 
 
 def _middle(verdict: Verdict) -> str:
-    where = fold(verdict.nodes) if verdict.nodes else "no node"
+    place = fold(verdict.nodes) if verdict.nodes else "no node"
     if verdict.passed:
-        return spread(verdict.launcher, verdict.ranks, where)
+        return spread(verdict.launcher, verdict.ranks, place)
     if verdict.rank is not None:
         return f"rank {verdict.rank} on {verdict.node or 'an unknown node'}: {verdict.detail}"
-    return f"{verdict.node or where}: {verdict.detail}"
+    return f"{verdict.node or place}: {verdict.detail}"
 
 
 def _build(verdict: Verdict) -> str:
     """On what it ran, as far as it says so."""
     device = "CPU" if verdict.device == "cpu" else verdict.device
-    where = ", ".join(part for part in (verdict.backend, device) if part)
+    hardware = ", ".join(part for part in (verdict.backend, device) if part)
     torch = f"torch {verdict.torch_build}" if verdict.torch_build else ""
-    said = "; ".join(part for part in (where, torch) if part)
-    return f"({said})" if said else ""
+    text = "; ".join(part for part in (hardware, torch) if part)
+    return f"({text})" if text else ""
 
 
 def _by_reason(left_out: Mapping[str, str]) -> list[tuple[str, str]]:
     reasons = dict.fromkeys(left_out.values())
-    return [(why, fold(name for name, other in left_out.items() if other == why)) for why in reasons]
+    return [
+        (reason, fold(name for name, node_reason in left_out.items() if node_reason == reason)) for reason in reasons
+    ]

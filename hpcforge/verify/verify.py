@@ -70,22 +70,22 @@ def verify(
                 )
                 left_out |= out
                 if out and _enough(cluster, waiting, left_out):
-                    progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
+                    progress(", ".join(verdict.test for verdict in reached), _describe_repeat(reached[0], out))
                     continue
                 reached = reached[:1] if out else reached
                 verdicts |= zip(waiting, reached, strict=False)
                 for verdict in reached:
-                    progress(verdict.test, _ended(verdict))
+                    progress(verdict.test, _describe_result(verdict))
                 waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
 
 
-def _ended(verdict: Verdict) -> str:
+def _describe_result(verdict: Verdict) -> str:
     """Return the result of a test for people, before its numbers are compared with lines."""
     if verdict.passed:
         return f"ended after {verdict.seconds:g} s" + (f": {verdict.headline}" if verdict.headline else "")
-    where = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""
-    return f"{verdict.status.replace('_', ' ')}: {where}{verdict.detail}"
+    place = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""
+    return f"{verdict.status.replace('_', ' ')}: {place}{verdict.detail}"
 
 
 def new_nonce() -> str:
@@ -109,9 +109,9 @@ def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str,
         return False
 
 
-def _again(verdict: Verdict, out: Mapping[str, str]) -> str:
-    where = "" if verdict.node is None else f"{verdict.node}: "
-    return f"{where}{verdict.detail}; run again without {fold(out)}"
+def _describe_repeat(verdict: Verdict, out: Mapping[str, str]) -> str:
+    place = "" if verdict.node is None else f"{verdict.node}: "
+    return f"{place}{verdict.detail}; run again without {fold(out)}"
 
 
 def _run(
@@ -140,7 +140,7 @@ def _run(
         job = launch(cluster, tests, names, arguments, part=part)
         job = replace(job, reservation=reservation, nonce=new_nonce())
         tests = tests[: len(job.turns)]
-        verdicts, out = _submitted(
+        verdicts, out = _submit(
             cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans
         )
     except NotLaunchableError as error:
@@ -164,16 +164,16 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
     ]
 
 
-def _submitted(
+def _submit(
     cluster: Cluster, head: Head, job: Launch, progress: Callable[[str], None], pending_s: float, plans: Plans
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
-        verdicts, out = _held(cluster, head, job, hold, progress, pending_s, plans)
+        verdicts, out = _run_held(cluster, head, job, hold, progress, pending_s, plans)
     return [replace(verdict, jobs=(hold.number,)) for verdict in verdicts], out
 
 
-def _held(
+def _run_held(
     cluster: Cluster,
     head: Head,
     job: Launch,
@@ -231,8 +231,8 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     if out_of_use:
         causes.append(jobs.describe(out_of_use))
     if others:
-        causes.append(jobs.describe({f"job {number},": what for number, what in others.items()}))
-    users = [f"job {number}, {what}" for number, what in others.items()]
+        causes.append(jobs.describe({f"job {number},": description for number, description in others.items()}))
+    users = [f"job {number}, {description}" for number, description in others.items()]
     if state.reason == "Priority" and not users:
         users = ["jobs that come first"]
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
@@ -242,7 +242,7 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
         command = _placing(names)
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "not_run" if state.never_starts else "pending", "; ".join(causes), command, node)
-    tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
+    tests = any(description.startswith(f"{job.user}'s {JOB_NAME}") for description in others.values())  # of another run
     return verdicts if out_of_use or tests else [replace(verdict, waits_for=tuple(users)) for verdict in verdicts]
 
 
