@@ -125,8 +125,8 @@ def _common_causes(job: Launch, reports: Sequence[RankEnd]) -> dict[str, str]:
     for report in reports if job.kind.per_node == "one" else ():
         hosts.setdefault(report.text, {})[report.host] = None
     return {
-        text: f"{text} on {fold(nodes)}: a common cause ({_NAMES if text.startswith(_NAME_LOOKUPS) else 'the blueprint'}, "
-        "files on the head)"
+        text: f"{text} on {fold(nodes)}: a common cause "
+        f"({_NAMES if text.startswith(_NAME_LOOKUPS) else 'the blueprint'}, files on the head)"
         for text, nodes in hosts.items()
         if len(nodes) >= _FEW and 2 * len(nodes) > len(job.nodes) and ": expected " in text
     }
