@@ -32,10 +32,10 @@ def build(ask: Ask) -> Fabric:
     most = fabric.count("leaf")
     wider = _build(reserve(ask, most)) if most > leaves else fabric
     chosen = wider if wider.count("leaf") >= most else fabric
-    return replace(chosen, notes=(*chosen.notes, *map(_kept, chosen.own_blocks)))
+    return replace(chosen, notes=(*chosen.notes, *map(_describe_block, chosen.own_blocks)))
 
 
-def _kept(block: PortBlock) -> str:
+def _describe_block(block: PortBlock) -> str:
     """Return the ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
     last = block.first + block.count - 1
     ports = f"port {last}" if block.count == 1 else f"ports {block.first} to {last}"
@@ -77,8 +77,8 @@ def _one_switch(ask: Ask) -> str:
 
 def _slots(ask: Ask) -> str:
     """How many links of ends there are: `95 nodes x 8 + 4`."""
-    other = f" + {ask.other_links} other" if ask.other_links else ""
-    return f"{ask.room:,} nodes x {ask.rails}{other} = {ask.slots:,} links"
+    extra = f" + {ask.other_links} other" if ask.other_links else ""
+    return f"{ask.room:,} nodes x {ask.rails}{extra} = {ask.slots:,} links"
 
 
 def _pair(ask: Ask) -> Fabric:
@@ -137,11 +137,12 @@ def _rails(ask: Ask) -> Fabric:
     if _one_takes_all(ask):
         return _single(ask, (f"{_one_switch(ask)}{_until(_nodes_of_one(ask))}",))
     share, rails = leaf(ask), ask.rails
-    each = _rails_of_a_leaf(ask, share)
-    widths = [min(each, rails - first) for first in range(0, rails, each)]  # rails of each leaf of a unit
+    per_leaf = _rails_of_a_leaf(ask, share)
+    widths = [min(per_leaf, rails - first) for first in range(0, rails, per_leaf)]  # rails of each leaf of a unit
     leaves, units = len(widths), -(-ask.room // share.ends)
-    taken = [(ask.room - (units - 1) * share.ends) * width for width in widths]  # by nodes, on leaves of the last unit
-    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in taken)) // share.ends)
+    # by nodes, on leaves of the last unit
+    occupied = [(ask.room - (units - 1) * share.ends) * width for width in widths]
+    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in occupied)) // share.ends)
     size = chunks(units, max(1, spine_down(ask)))
     groups = [
         [unit * leaves + number for unit in range(first, min(first + size, units))]
@@ -151,17 +152,17 @@ def _rails(ask: Ask) -> Fabric:
 
     def port(node: int, rail: int) -> Port:
         unit, place = divmod(node, share.ends)
-        number, among = divmod(rail, each)
+        number, among = divmod(rail, per_leaf)
         return unit * leaves + number, end_port(ask, place * widths[number] + among)
 
     places = Places(
         units=(*(unit for unit in range(units) for _ in range(leaves)), *(None,) * own),
-        rails=(*(number if each == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
+        rails=(*(number if per_leaf == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
         groups=groups,
         ends=(port(node, rail) for node, rail in product(range(ask.room), range(rails))),
-        others=_others(ask, share, (units - 1) * leaves, taken),
+        others=_others(ask, share, (units - 1) * leaves, occupied),
     )
-    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(share.ends // each)}",)
+    notes = () if per_leaf == 1 else (f"rails share leaves, up to {per_leaf} each{_until(share.ends // per_leaf)}",)
     return tree(ask, share, places, _slots(ask), notes)
 
 
@@ -179,19 +180,19 @@ def _until(most: int) -> str:
     return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
 
 
-def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator[Port]:
+def _others(ask: Ask, share: Leaf, first: int, occupied: Sequence[int]) -> Iterator[Port]:
     """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own.
 
-    `taken` are the places that nodes take on each of those leaves.
+    `occupied` are the places that nodes take on each of those leaves.
     """
-    after = first + len(taken)
-    left = (
+    after = first + len(occupied)
+    remaining = (
         (first + number, slot)
-        for slot, number in product(range(share.ends), range(len(taken)))
-        if slot >= taken[number]
+        for slot, number in product(range(share.ends), range(len(occupied)))
+        if slot >= occupied[number]
     )
     own = (divmod(link, share.ends) for link in range(ask.other_links))
-    ports = chain(left, ((after + number, slot) for number, slot in own))
+    ports = chain(remaining, ((after + number, slot) for number, slot in own))
     return ((leaf_, end_port(ask, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))
 
 
@@ -235,8 +236,8 @@ def _groups_of_switches(ask: Ask) -> Fabric:
     ports, model = ask.leaf.end_ports, ask.leaf
     down = (ports + 1) // 4
     if not down or not model.shared:
-        why = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
-        raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", why)
+        reason = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
+        raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", reason)
     ends, most = down * ask.breakout, 2 * down
     count, leaves = _count_groups(ask, ends, most)
     groups = _Groups(count, leaves, leaves, _per_pair(count, leaves * down))
@@ -312,9 +313,9 @@ def _plug(wiring: Wiring, ends: int, down: int) -> None:
 def _global_links(groups: _Groups, first: int, port: Callable[[int], int]) -> list[_Cabled]:
     """Links between groups, spread over the gates of each in turn; group j is the (j - i - 1)-th other one of i."""
 
-    def gate(here: int, there: int, number: int) -> tuple[int, int]:
-        link = ((there - here) % groups.count - 1) * groups.per_pair + number
-        return first + here * groups.gates + link % groups.gates, port(link // groups.gates)
+    def gate(source: int, target: int, number: int) -> tuple[int, int]:
+        link = ((target - source) % groups.count - 1) * groups.per_pair + number
+        return first + source * groups.gates + link % groups.gates, port(link // groups.gates)
 
     return sorted(
         (*gate(group, two, number), *gate(two, group, number))

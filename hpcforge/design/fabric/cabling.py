@@ -174,11 +174,11 @@ def cabled(
     link = array("H", (links.setdefault(kind, len(links)) for kind in link_kinds(fabric, cages)))
     kinds = [_choice(kind, cables, rules.kinds) for kind in links]
     runs, lengths, chosen = array("d"), array("d"), array("i")
-    known: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
+    cuts: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
     for key in zip(fabric.cables.a, fabric.cables.b, link, strict=True):
-        if key not in known:
-            known[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
-        run, length, model = known[key]
+        if key not in cuts:
+            cuts[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
+        run, length, model = cuts[key]
         runs.append(run)
         lengths.append(length)
         chosen.append(model)
@@ -224,16 +224,16 @@ def _adapters(
 
 
 def _cut(
-    spot: Spot | None, other: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
+    spot: Spot | None, other_spot: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
 ) -> tuple[float, float, int]:
     """Run, length and model of a cable between two places."""
-    run = run_m(spot, other, rules) if spot and other else None
+    run = run_m(spot, other_spot, rules) if spot and other_spot else None
     if run is None:
         return UNKNOWN, UNKNOWN, UNKNOWN
-    found = kinds.at(run)
-    if found is None:
+    bought = kinds.at(run)
+    if bought is None:
         return run, UNKNOWN, UNKNOWN
-    return run, found[0], models.setdefault(found[1], len(models))
+    return run, bought[0], models.setdefault(bought[1], len(models))
 
 
 def _order(fabric: Fabric, at: Sequence[Spot | None], runs: array[float]) -> array[int]:
@@ -260,8 +260,8 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
     for (model, length_m, ends), count in sorted(lots.items()):
         split = f", one port to {ends} ends" if ends > 1 else ""
         fibre = "fibre, " if cables[model].fibre else ""
-        said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
-        yield BomLine("cable", model, said, count, False, None, None)
+        description = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
+        yield BomLine("cable", model, description, count, False, None, None)
     adapters = sum((cabling.adapters for cabling in fabrics), Counter[str]())
     for model, count in sorted(adapters.items()):
         yield BomLine("adapter", model, (cables[model].description or "").removesuffix("."), count, False, None, None)
@@ -269,8 +269,8 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
     for cabling in fabrics:
         plugs.update(transceivers(cabling, cables))
     for model, count in sorted(plugs.items()):
-        said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
-        yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
+        description = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
+        yield BomLine("transceiver", model, description, count, False, cables[model].end_w, None)
 
 
 def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
@@ -287,14 +287,14 @@ def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[s
                 counts[cabling.models[model]] += 1
             else:
                 number, _ = fabric.physical_port(device, port)
-                plug = _whole(cabling.models[model], cabling.links[cabling.link[cable]], cables)
+                plug = _whole_port_model(cabling.models[model], cabling.links[cabling.link[cable]], cables)
                 cages.add((device, (number - 1) // machine.per_cage, plug))
     counts.update(plug for _, _, plug in cages)
     return counts
 
 
-def _whole(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
+def _whole_port_model(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
     """Return the transceiver at a switch: of a broken-out port the one of the whole port, for the same fibre."""
     rate_gbps, fibre = link.rate_gbps * link.breakout, cables[model].fibre
-    whole = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
-    return next(whole, model) if link.breakout > 1 else model
+    models = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
+    return next(models, model) if link.breakout > 1 else model

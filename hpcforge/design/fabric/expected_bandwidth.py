@@ -151,8 +151,8 @@ def _bounds(
             behind = sum(gpus[node].count for node in share)
             if behind < count:
                 name = fabric.devices[group.switches[0]].name
-                what = f"what leads up from {name}" + (" and its group" if len(group.switches) > 1 else "")
-                yield _cut(operation, what, group.up_gbps / 8, f"{group.up_gbps:g} Gb/s / 8", behind, count)
+                label = f"what leads up from {name}" + (" and its group" if len(group.switches) > 1 else "")
+                yield _cut(operation, label, group.up_gbps / 8, f"{group.up_gbps:g} Gb/s / 8", behind, count)
 
 
 def _within(operation: Operation, gpus: NodeGpus, count: int, *, alone: bool) -> Bound:
@@ -162,13 +162,13 @@ def _within(operation: Operation, gpus: NodeGpus, count: int, *, alone: bool) ->
     once and gets the sum once: the bound of an all-reduce is the link times 2(n-1)/n.
     """
     link = _inside(gpus) or 0.0
-    what, part = ("NVLink", _NVLINK) if gpus.nvlink_gb_per_s else ("PCIe", PCIE)
+    label, part = ("NVLink", _NVLINK) if gpus.nvlink_gb_per_s else ("PCIe", PCIE)
     if operation == "all-reduce" and gpus.nvlink_reduces and alone:
         return Bound("NVLink", link * 2 * (count - 1) / count, f"{link:g} x 2 x {count - 1}/{count}", _NVLS)
     if operation == "all-to-all" and not alone:
         own = gpus.count
-        return Bound(what, link * (count - 1) / (own - 1), f"{link:g} x {count - 1}/{own - 1}", part)
-    return Bound(what, link, f"{link:g} a GPU", part)
+        return Bound(label, link * (count - 1) / (own - 1), f"{link:g} x {count - 1}/{own - 1}", part)
+    return Bound(label, link, f"{link:g} a GPU", part)
 
 
 def _adapter(fabric: Fabric, gpus: int) -> Bound:
@@ -177,13 +177,13 @@ def _adapter(fabric: Fabric, gpus: int) -> Bound:
     return Bound("one GPU's adapters", own * fabric.rate_gbps / 8, f"{own} x {fabric.rate_gbps:g} Gb/s / 8", _ADAPTER)
 
 
-def _cut(operation: Operation, what: str, gb_per_s: float, links: str, behind: int, count: int) -> Bound:
+def _cut(operation: Operation, label: str, gb_per_s: float, links: str, behind: int, count: int) -> Bound:
     """Return the bound of a cut with `behind` of `count` GPUs on its near side.
 
     Rings: the message passes each cut once, spread over all links: the outgoing links are the bound. All-to-all: each
     GPU behind the cut sends (n - g)/n of its bytes across, so busbw is at most out g x (n - 1)/(n - g).
     """
     if operation != "all-to-all":
-        return Bound(what, gb_per_s, links, _ACROSS)
+        return Bound(label, gb_per_s, links, _ACROSS)
     bound = gb_per_s / behind * (count - 1) / (count - behind)
-    return Bound(what, bound, f"{links} / {behind} x {count - 1}/{count - behind}", _ACROSS)
+    return Bound(label, bound, f"{links} / {behind} x {count - 1}/{count - behind}", _ACROSS)

@@ -114,13 +114,15 @@ def _heads(link: LinkKind, cable: CableModel, cables: Mapping[str, CableModel]) 
     """Return the plugs at the switch: of a broken-out port those of the cable's kind at the rate of the whole port."""
     if link.breakout == 1:
         return cable.plugs
-    whole = [other for other in cables.values() if other.kind == cable.kind and _whole(other, link)]
-    if not whole or any(other.plugs is None for other in whole):
+    whole_port = [
+        candidate for candidate in cables.values() if candidate.kind == cable.kind and _carries_port(candidate, link)
+    ]
+    if not whole_port or any(candidate.plugs is None for candidate in whole_port):
         return None
-    return tuple(plug for other in whole for plug in other.plugs or ())
+    return tuple(plug for candidate in whole_port for plug in candidate.plugs or ())
 
 
-def _whole(cable: CableModel, link: LinkKind) -> bool:
+def _carries_port(cable: CableModel, link: LinkKind) -> bool:
     return (cable.rate_gbps or 0.0) >= link.rate_gbps * link.breakout
 
 
@@ -139,9 +141,9 @@ def _adapter(
 ) -> str | None:
     """Return an adapter that takes one of some plugs and goes into one of some cages."""
     for name, adapter in adapters.items():
-        inside, goes = TAKES.get(adapter.socket or "", ()), adapter.plugs or ()
+        inside, own_plugs = TAKES.get(adapter.socket or "", ()), adapter.plugs or ()
         fast = (adapter.rate_gbps or 0.0) >= rate_gbps
-        if fast and set(inside) & set(plugs) and any(plug in TAKES[cage] for cage in cages for plug in goes):
+        if fast and set(inside) & set(plugs) and any(plug in TAKES[cage] for cage in cages for plug in own_plugs):
             return name
     return None
 

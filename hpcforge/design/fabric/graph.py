@@ -266,15 +266,15 @@ class PortMaps:
     @cached_property
     def _plugged(self) -> dict[int, dict[int, tuple[int, int, int]]]:
         """Switch, port: cable, device and port at the other end."""
-        found: dict[int, dict[int, tuple[int, int, int]]] = {}
+        plugs: dict[int, dict[int, tuple[int, int, int]]] = {}
         columns = self.fabric.cables
         ends = enumerate(zip(columns.a, columns.a_port, columns.b, columns.b_port, strict=True))
         is_switch = [device.kind not in ENDS for device in self.fabric.devices]
         for cable, (a, a_port, b, b_port) in ends:
             if is_switch[a]:
-                found.setdefault(a, {})[a_port] = cable, b, b_port
-            found.setdefault(b, {})[b_port] = cable, a, a_port
-        return found
+                plugs.setdefault(a, {})[a_port] = cable, b, b_port
+            plugs.setdefault(b, {})[b_port] = cable, a, a_port
+        return plugs
 
     def __iter__(self) -> Iterator[PortMap]:
         """Every switch, in the order of the devices."""
@@ -289,8 +289,8 @@ class PortMaps:
         ports = []
         for number in range(1, logical_ports(fabric, fabric.devices[switch]) + 1):
             label = fabric.port_label(switch, number)
-            found = plugged.get(number)
-            ports.append(SwitchPort(label, CABLE_KINDS[kinds[found[0]]], *found) if found else SwitchPort(label, None))
+            plug = plugged.get(number)
+            ports.append(SwitchPort(label, CABLE_KINDS[kinds[plug[0]]], *plug) if plug else SwitchPort(label, None))
         return PortMap(switch, tuple(ports))
 
     def runs(self, ports: Sequence[SwitchPort]) -> Iterator[PortRun]:

@@ -32,8 +32,8 @@ def mounts(blueprint: Blueprint, catalog: Catalog, built: Iterable[Fabric]) -> I
     """Yield every switch with the racks that its fabric names, the first as many in the first rack, and so on."""
     loads: dict[str, Load] = {}
     for fabric in built:
-        named = blueprint.fabrics[fabric.name].switches_in
-        racks = tuple(dict.fromkeys(name for text in named for name in hostlist.expand(text)))
+        declared = blueprint.fabrics[fabric.name].switches_in
+        racks = tuple(dict.fromkeys(name for text in declared for name in hostlist.expand(text)))
         switches = [(device.name, device.model) for device in fabric.devices if device.model is not None]
         for index, (name, model) in enumerate(switches):
             facts = catalog.switches[model]
@@ -47,13 +47,13 @@ def lay(room: Room, layout: Layout, built: Sequence[Fabric]) -> Laid:
     """Cut the cables of all fabrics to length, and judge them."""
     at = spots(room, layout)
     rules = room.site.cabling if room.site else Cabling.model_construct()
-    done = []
+    cablings = []
     for fabric in built:
         spec = room.blueprint.fabrics[fabric.name]
         ends = dict(_endpoint_spots(room, fabric, spec.endpoints, at))
         cages = cages_of(fabric, room.blueprint, room.catalog)
-        done.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, cages))
-    return Laid(tuple(done), tuple(said for cabling in done for said in _judge(room, cabling)))
+        cablings.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, cages))
+    return Laid(tuple(cablings), tuple(finding for cabling in cablings for finding in _judge(room, cabling)))
 
 
 def _endpoint_spots(
@@ -84,21 +84,23 @@ def _unplaced(room: Room, cabling: Cabled) -> Iterator[Breach]:
     """Devices that nobody has given a place; RACK-011 tells of switches that found none in their racks."""
     name = cabling.fabric.name
     switches = {device.name for device in cabling.fabric.devices if device.kind not in ENDS}
-    said = switches if room.blueprint.fabrics[name].switches_in else set[str]()
-    without = [device for device in cabling.unplaced if device not in said]
+    reported = switches if room.blueprint.fabrics[name].switches_in else set[str]()
+    without = [device for device in cabling.unplaced if device not in reported]
     if without:
         missing = f"{name}: {hostlist.fold(without)} without a place, so cables that end there have no lengths"
-        named = "switches_in: its racks" if switches.intersection(without) else "give `rack` and `u`"
-        hint = f"{named}; subnet managers and storage stand where `equipment` of their name does"
+        remedy = "switches_in: its racks" if switches.intersection(without) else "give `rack` and `u`"
+        hint = f"{remedy}; subnet managers and storage stand where `equipment` of their name does"
         yield breach("CABLE-002", ("fabrics", name), missing, hint=hint, key=True)
 
 
 def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
     """Cables that no kind reaches, by their own kind; of each the longest is worked out."""
     name = cabling.fabric.name
-    left = [cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN]
+    unreached = [
+        cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN
+    ]
     for code, link in enumerate(cabling.links):
-        cables = [cable for cable in left if cabling.link[cable] == code]
+        cables = [cable for cable in unreached if cabling.link[cable] == code]
         if not cables:
             continue
         kind, rate, reach_m = link.kind, link.rate_gbps, cabling.reach_m[code]
@@ -131,13 +133,13 @@ def _unknown_ways(cabling: Cabled) -> Iterator[Breach]:
     """Ways between two places of which something is not known."""
     if UNKNOWN not in cabling.run_m:
         return
-    said: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for cable, run in enumerate(cabling.run_m):
         a, b = cabling.spots[cabling.fabric.cables.a[cable]], cabling.spots[cabling.fabric.cables.b[cable]]
         if run != UNKNOWN or a is None or b is None:
             continue
         tall = a.standing.top_m is not None and b.standing.top_m is not None
-        said["the way between rooms (site.cabling.between_rooms_m)" if tall else "the height of a rack"] += 1
-    for what, count in said.items():
-        message = f"{cabling.fabric.name}: {count} cables have no lengths: missing {what}"
+        counts["the way between rooms (site.cabling.between_rooms_m)" if tall else "the height of a rack"] += 1
+    for fact, count in counts.items():
+        message = f"{cabling.fabric.name}: {count} cables have no lengths: missing {fact}"
         yield breach("CABLE-002", ("fabrics", cabling.fabric.name), message, key=True)

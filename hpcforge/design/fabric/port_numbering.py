@@ -120,7 +120,7 @@ def port_facts(
     used = {device.model for fabric in fabrics for device in fabric.devices if device.model}
     ports = {model: models[model].ports or () for model in used}
     lanes = {
-        model: [possible_lanes(some.rate_gbps, some.connector) for some in of_model for _ in range(some.count)]
+        model: [possible_lanes(block.rate_gbps, block.connector) for block in of_model for _ in range(block.count)]
         for model, of_model in ports.items()
     }
     return PortFacts(lanes, names)
@@ -176,7 +176,7 @@ def _countings(name: InterfaceName, system: str) -> frozenset[Counting]:
         ways = frozenset({"from 1"})
     else:
         ways = frozenset({"from 1", "from 0"})
-    return next((ways & of for text, of in _SYSTEMS if text in system.lower()), ways) or ways
+    return next((ways & convention for text, convention in _SYSTEMS if text in system.lower()), ways) or ways
 
 
 def _from_one(word: str, before: Place) -> bool:
@@ -237,28 +237,28 @@ class SwitchNumbering:
         sources: list[dict[tuple[str, ...], InterfaceName]] = []
         for source in range(max(map(len, reports), default=0)):
             texts = {report: report[source] for report in reports if len(report) > source}
-            named = {
+            parsed = {
                 report: interface_name(text)
                 for report, text in texts.items()
                 if source != _DESCRIPTION or is_common_name(text)
             }
-            sources.append({report: name for report, name in named.items() if name})
-        outcomes = _joined([self._fitting(named, reports) if named else [] for named in sources])
+            sources.append({report: name for report, name in parsed.items() if name})
+        outcomes = _joined([self._fitting(parsed, reports) if parsed else [] for parsed in sources])
         labels = {
             report: label
             for report, label in (outcomes[0].items() if outcomes else ())
-            if all(each.get(report) == label for each in outcomes)
+            if all(outcome.get(report) == label for outcome in outcomes)
         }
         others = sorted({_texts(report) for report in reports if report not in labels})
-        some = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+        listed = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         if not others:
             return NumberedPorts(labels)
         if len(outcomes) > 1:
             return NumberedPorts(labels, f"{_ambiguous(outcomes)}; {self._way_out}")
         if labels or not any(sources):
-            return NumberedPorts(labels, f"not names of its ports: {some}")
+            return NumberedPorts(labels, f"not names of its ports: {listed}")
         model = f"{self.machine.ports} ports of {self.machine.model}"
-        return NumberedPorts({}, f"no numbering of the {model} fits {some}; {self._way_out}")
+        return NumberedPorts({}, f"no numbering of the {model} fits {listed}; {self._way_out}")
 
     @property
     def _way_out(self) -> str:
@@ -266,22 +266,24 @@ class SwitchNumbering:
         return f"settle it in the inventory for one or two ports as printed on the switch, {line}"
 
     def _fitting(
-        self, named: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
+        self, parsed: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
     ) -> list[dict[tuple[str, ...], str]]:
         """Return what each numbering makes of the names, for those that give each name a port of its own."""
         pinned = {name: label for label, text in self.names.items() if (name := interface_name(text))}
-        names = set(named.values()) | {name for name in pinned if any(_kind(name) == _kind(o) for o in named.values())}
+        names = set(parsed.values()) | {
+            name for name in pinned if any(_kind(name) == _kind(o) for o in parsed.values())
+        }
         if len({_kind(name) for name in names}) > 1:
             return []
         ways = frozenset.intersection(
-            *(_countings(name, reports[report]) for report, name in named.items()),
+            *(_countings(name, reports[report]) for report, name in parsed.items()),
         )
         fitting: list[tuple[int, dict[tuple[str, ...], str]]] = []
         for numbering in self._numberings(next(iter(names)), ways):
             labels = {name: self.places.get(numbering.place(name, self.broken_out) or ()) for name in names}
-            apart = len(set(labels.values())) == len(names) and None not in labels.values()
-            if apart and all(labels.get(name, label) == label for name, label in pinned.items()):
-                fitting.append((numbering.step, {report: str(labels[name]) for report, name in named.items()}))
+            distinct = len(set(labels.values())) == len(names) and None not in labels.values()
+            if distinct and all(labels.get(name, label) == label for name, label in pinned.items()):
+                fitting.append((numbering.step, {report: str(labels[name]) for report, name in parsed.items()}))
         widest = max((step for step, _ in fitting), default=1)
         return [labels for step, labels in fitting if (widest / step) ** (len(names) - 1) < _CHANCE]
 
@@ -328,11 +330,13 @@ def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:
 
 def _joined(fitting: Sequence[Sequence[dict[tuple[str, ...], str]]]) -> list[dict[tuple[str, ...], str]]:
     """Return each different outcome: of all sources together if they agree, else of the first that has any."""
-    used = [each for each in fitting if each]
+    used = [candidate for candidate in fitting if candidate]
     agreeing: list[dict[tuple[str, ...], str]] = []
     for choice in product(*used) if used else ():
         labels: dict[tuple[str, ...], str] = {}
-        if all(labels.setdefault(report, label) == label for each in choice for report, label in each.items()):
+        if all(
+            labels.setdefault(report, label) == label for candidate in choice for report, label in candidate.items()
+        ):
             agreeing.append(labels)
     outcomes: list[dict[tuple[str, ...], str]] = []
     for labels in agreeing or (used[0] if used else ()):

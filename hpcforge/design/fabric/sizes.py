@@ -85,7 +85,7 @@ def spines(leaves: int, uplinks: int, model: Model, down: int | None = None) -> 
 
 def divisors(number: int) -> Iterator[int]:
     """Yield the divisors of a number, the smallest first."""
-    return (each for each in range(1, number + 1) if number % each == 0)
+    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
 def spine_down(ask: Ask) -> int:
@@ -97,12 +97,12 @@ def spine_down(ask: Ask) -> int:
 def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
     """Return the spines of a group of at most `spine_down` leaves; uplinks are used downlinks / oversubscription."""
     down = spine_down(ask)
-    found = spines(leaves, uplinks, ask.spine, down)
-    if found is None:
+    fewest = spines(leaves, uplinks, ask.spine, down)
+    if fewest is None:
         raise AssertionError(f"{leaves} leaves > {down}")
-    used = leaves * found.per_leaf
+    used = leaves * fewest.per_leaf
     first = ask.spine.first_up + down
-    return Spines(found.count, found.per_leaf, found.stride, whole(used / ask.spine_oversubscription), first)
+    return Spines(fewest.count, fewest.per_leaf, fewest.stride, whole(used / ask.spine_oversubscription), first)
 
 
 def cores(groups: int, group: Spines, model: Model) -> Cores | None:

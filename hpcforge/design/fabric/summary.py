@@ -61,47 +61,47 @@ def fold(fabric: Fabric) -> Folded:
     return Folded(ends, group, up, group_up, pairs, fabric.rate_gbps, fabric.uplink_rate_gbps)
 
 
-def without_switch(fabric: Fabric, whole: Folded, switch: int) -> Folded:
+def without_switch(fabric: Fabric, folded: Folded, switch: int) -> Folded:
     """Return a folded fabric without one switch."""
     units = [device.unit or 0 for device in fabric.devices]
     device = fabric.devices[switch]
-    pairs = Counter(whole.pairs)
+    pairs = Counter(folded.pairs)
     for kind in ("peer", "global"):
         for a, b in zip(*columns(fabric, kind), strict=True):
             if switch in (a, b):
                 pairs[(a, b) if kind == "peer" else (units[a], units[b])] -= 1
     if device.kind == "leaf":
-        up = _less(whole.up, [switch] * whole.up.get(switch, 0))
-        return replace(whole, ends={**whole.ends, switch: []}, up=up, pairs=pairs)
+        up = _less(folded.up, [switch] * folded.up.get(switch, 0))
+        return replace(folded, ends={**folded.ends, switch: []}, up=up, pairs=pairs)
     lower, upper = columns(fabric, "leaf_spine")
-    up = _less(whole.up, (leaf for leaf, spine in zip(lower, upper, strict=True) if spine == switch))
+    up = _less(folded.up, (leaf for leaf, spine in zip(lower, upper, strict=True) if spine == switch))
     lower, upper = columns(fabric, "spine_core")
     lost = (units[spine] for spine, core in zip(lower, upper, strict=True) if switch in (spine, core))
-    return replace(whole, up=up, group_up=_less(whole.group_up, lost), pairs=pairs)
+    return replace(folded, up=up, group_up=_less(folded.group_up, lost), pairs=pairs)
 
 
-def without_cable(fabric: Fabric, whole: Folded, number: int) -> Folded:
+def without_cable(fabric: Fabric, folded: Folded, number: int) -> Folded:
     """Return a folded fabric without one cable."""
     a, b = fabric.cables.a[number], fabric.cables.b[number]
     kind = CABLE_KINDS[fabric.cables.kind[number]]
     unit, two = fabric.devices[a].unit or 0, fabric.devices[b].unit or 0
     if kind == "node_leaf":
-        left = list(whole.ends[b])
-        left.remove(a)
-        return replace(whole, ends={**whole.ends, b: left})
+        remaining = list(folded.ends[b])
+        remaining.remove(a)
+        return replace(folded, ends={**folded.ends, b: remaining})
     if kind == "leaf_spine":
-        return replace(whole, up=_less(whole.up, [a]))
+        return replace(folded, up=_less(folded.up, [a]))
     if kind == "spine_core":
-        return replace(whole, group_up=_less(whole.group_up, [unit]))
+        return replace(folded, group_up=_less(folded.group_up, [unit]))
     pair = (a, b) if kind == "peer" else (unit, two)
-    return replace(whole, pairs=_less(whole.pairs, [pair] if kind in ("peer", "global") else []))
+    return replace(folded, pairs=_less(folded.pairs, [pair] if kind in ("peer", "global") else []))
 
 
 def _less(counts: Mapping[Key, int], lost: Iterable[Key]) -> dict[Key, int]:
-    left = dict(counts)
+    remaining = dict(counts)
     for key in lost:
-        left[key] -= 1
-    return left
+        remaining[key] -= 1
+    return remaining
 
 
 def flow_gbps(folded: Folded, half: Half) -> float:
@@ -134,21 +134,21 @@ def _joined(folded: Folded, sender: Mapping[int, float], taker: Mapping[int, flo
     With k of g groups on the senders' side, k x (g - k) pairs are cut, whichever groups they are: so choose the groups
     that cost least there.
     """
-    beside: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    neighbours: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (unit, two), links in folded.pairs.items():
-        beside[unit].append((two, links))
-        beside[two].append((unit, links))
+        neighbours[unit].append((two, links))
+        neighbours[two].append((unit, links))
     best = total = sum(taker.values())
     sending: set[int] = set()
     for group in sorted(sender, key=lambda g: sender[g] - taker[g]):
-        across = sum(-links if other in sending else links for other, links in beside[group])
+        across = sum(-links if neighbour in sending else links for neighbour, links in neighbours[group])
         total += sender[group] - taker[group] + across * folded.link_gbps
         sending.add(group)
         best = min(best, total)
     return best
 
 
-def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
+def halves(fabric: Fabric, folded: Folded) -> tuple[Half, ...]:
     """Cut a fabric in half in two ways: by nodes in their order, and by leaves in theirs.
 
     An odd node, or the leaf in the middle, is half on either side. In a leaf pair, whose nodes are on both leaves,
@@ -157,11 +157,11 @@ def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
     count = fabric.count("node")
     weights = [min(1.0, max(0.0, count / 2 - node)) for node in range(count)]
     parts: dict[int, float] = {}
-    left = sum(map(len, whole.ends.values())) / 2
-    for leaf in sorted(whole.ends, key=lambda leaf: (whole.group[leaf], leaf)):
-        there = len(whole.ends[leaf])
-        parts[leaf] = min(1.0, max(0.0, left / there)) if there else 0.0
-        left -= there
+    remaining = sum(map(len, folded.ends.values())) / 2
+    for leaf in sorted(folded.ends, key=lambda leaf: (folded.group[leaf], leaf)):
+        links = len(folded.ends[leaf])
+        parts[leaf] = min(1.0, max(0.0, remaining / links)) if links else 0.0
+        remaining -= links
 
     def by_nodes(_: int, nodes: list[int]) -> float:
         return sum(map(weights.__getitem__, nodes))
@@ -206,10 +206,10 @@ class Metrics:
 
 def metrics(fabric: Fabric) -> Metrics:
     """Compute all of it."""
-    whole = fold(fabric)
-    cuts = halves(fabric, whole)
-    carried = min(flow_gbps(whole, half) for half in cuts)
-    return Metrics(oversubscription(fabric), carried, paths(fabric), tuple(_failures(fabric, cuts, whole)))
+    folded = fold(fabric)
+    cuts = halves(fabric, folded)
+    carried = min(flow_gbps(folded, half) for half in cuts)
+    return Metrics(oversubscription(fabric), carried, paths(fabric), tuple(_failures(fabric, cuts, folded)))
 
 
 def bisection_gbps(fabric: Fabric) -> float:
@@ -219,8 +219,8 @@ def bisection_gbps(fabric: Fabric) -> float:
     this is nodes x links x rate
     2.
     """
-    whole = fold(fabric)
-    return min(flow_gbps(whole, half) for half in halves(fabric, whole))
+    folded = fold(fabric)
+    return min(flow_gbps(folded, half) for half in halves(fabric, folded))
 
 
 def paths(fabric: Fabric) -> tuple[Paths, ...]:
@@ -240,13 +240,13 @@ def paths(fabric: Fabric) -> tuple[Paths, ...]:
     first = leaves[0]
     near = [leaf for leaf in leaves[1:] if group[leaf] == group[first]]
     far = [leaf for leaf in leaves[1:] if group[leaf] != group[first]]
-    found = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
+    near_paths = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
     if far and fabric.count("core"):
         uplinks, two = (_up_to_cores(links, leaf) for leaf in (first, far[-1]))
         over = _over("leaves of two groups", uplinks, two)
         disjoint = min(_disjoint_up(links, first), _disjoint_up(links, far[-1]))
-        found.append(Paths(over.between, over.switches, over.ways, disjoint))
-    return (*found, *_direct(fabric))
+        near_paths.append(Paths(over.between, over.switches, over.ways, disjoint))
+    return (*near_paths, *_direct(fabric))
 
 
 def _over(between: str, uplinks: Counter[int], two: Counter[int]) -> Paths:
@@ -278,32 +278,34 @@ def _direct(fabric: Fabric) -> Iterator[Paths]:
         yield Paths("two groups", 0, fewest, fewest)
 
 
-def _failures(fabric: Fabric, cuts: Sequence[Half], whole: Folded) -> Iterator[Failure]:
+def _failures(fabric: Fabric, cuts: Sequence[Half], folded: Folded) -> Iterator[Failure]:
     """Yield what the loss of the first switch of each kind costs, and of the first cable of each."""
-    links = Counter(node for nodes in whole.ends.values() for node in nodes)
-    for what in ("leaf", "spine", "core"):
-        number = next((index for index, device in enumerate(fabric.devices) if device.kind == what), None)
+    links = Counter(node for nodes in folded.ends.values() for node in nodes)
+    for device_kind in ("leaf", "spine", "core"):
+        number = next((index for index, device in enumerate(fabric.devices) if device.kind == device_kind), None)
         if number is not None:
             yield _failure(
-                fabric, cuts, links, what, without_switch(fabric, whole, number), fabric.devices[number].name
+                fabric, cuts, links, device_kind, without_switch(fabric, folded, number), fabric.devices[number].name
             )
     kinds = fabric.cables.kind
     for index, kind in enumerate(CABLE_KINDS):
         if fabric.cable_counts[kind] and kind not in ("other_leaf", "local"):
             cut = kinds.index(index)
-            yield _failure(fabric, cuts, links, kind, without_cable(fabric, whole, cut), _cable(fabric, cut))
+            yield _failure(fabric, cuts, links, kind, without_cable(fabric, folded, cut), _cable(fabric, cut))
 
 
-def _failure(fabric: Fabric, cuts: Sequence[Half], links: Counter[int], what: str, left: Folded, name: str) -> Failure:
-    still = Counter(node for nodes in left.ends.values() for node in nodes)
-    alike = fabric.cables.kind.count(CABLE_KINDS.index(what)) if what in CABLE_KINDS else _count(fabric, what)
+def _failure(
+    fabric: Fabric, cuts: Sequence[Half], links: Counter[int], kind: str, remaining: Folded, name: str
+) -> Failure:
+    still = Counter(node for nodes in remaining.ends.values() for node in nodes)
+    count = fabric.cables.kind.count(CABLE_KINDS.index(kind)) if kind in CABLE_KINDS else _count(fabric, kind)
     return Failure(
-        what=what,
+        what=kind,
         name=name,
-        alike=alike,
+        alike=count,
         links_lost=links.total() - still.total(),
         nodes_cut_off=len(links) - len(still),
-        bisection_gbps=min(flow_gbps(left, half) for half in cuts),
+        bisection_gbps=min(flow_gbps(remaining, half) for half in cuts),
     )
 
 
@@ -342,7 +344,7 @@ def fabric_design(cabling: Cabled) -> FabricDesign:
         },
         oversubscription=carried.oversubscription,
         bisection_gbps=carried.bisection_gbps,
-        paths=tuple(Ways(way.between, way.switches, way.ways, way.disjoint) for way in carried.paths),
+        paths=tuple(Ways(path.between, path.switches, path.ways, path.disjoint) for path in carried.paths),
         failures=tuple(
             Loss(
                 failure.what,

@@ -46,7 +46,7 @@ def levels(fabric: Fabric) -> tuple[Level, ...]:
     The rails of one scalable unit are one group, since each of its nodes is on all of its leaves; so is a leaf pair.
     """
     parent = list(range(len(fabric.devices)))
-    found: list[Level] = []
+    distinct_levels: list[Level] = []
     for depth, joins in enumerate(_JOINS):
         codes = {CABLE_KINDS.index(kind) for kind in joins}
         used = False
@@ -56,9 +56,9 @@ def levels(fabric: Fabric) -> tuple[Level, ...]:
                 parent[_root(parent, a)] = _root(parent, b)
         if used or not depth:
             level = Level(_BY["dragonfly" in fabric.topology][depth], _groups(fabric, parent))
-            if not found or len(level.groups) < len(found[-1].groups):
-                found.append(level)
-    return tuple(found)
+            if not distinct_levels or len(level.groups) < len(distinct_levels[-1].groups):
+                distinct_levels.append(level)
+    return tuple(distinct_levels)
 
 
 def _root(parent: list[int], device: int) -> int:
@@ -79,10 +79,10 @@ def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
         elif device.kind != "endpoint":
             switches.setdefault(root, []).append(index)
     up: dict[int, float] = {}
-    other = CABLE_KINDS.index("other_leaf")
+    other_code = CABLE_KINDS.index("other_leaf")
     for a, b, kind in zip(fabric.cables.a, fabric.cables.b, fabric.cables.kind, strict=True):
         root_a, root_b = _root(parent, a), _root(parent, b)
-        if root_a != root_b and kind != other:
+        if root_a != root_b and kind != other_code:
             up[root_a] = up.get(root_a, 0.0) + fabric.uplink_rate_gbps
             up[root_b] = up.get(root_b, 0.0) + fabric.uplink_rate_gbps
     return tuple(
@@ -92,6 +92,6 @@ def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
 
 def among(level: Level, nodes: Iterable[str]) -> tuple[tuple[SwitchGroup, tuple[str, ...]], ...]:
     """Return the groups of a level that have some of these nodes, each with those it has."""
-    wanted = frozenset(nodes)
-    shares = ((group, tuple(name for name in group.nodes if name in wanted)) for group in level.groups)
+    selected = frozenset(nodes)
+    shares = ((group, tuple(name for name in group.nodes if name in selected)) for group in level.groups)
     return tuple((group, share) for group, share in shares if share)

@@ -62,11 +62,11 @@ def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: st
     """
     if name is not None:
         return next((fabric for fabric in fabrics if fabric.name == name), None)
-    wanted = set(workers)
+    worker_names = set(workers)
     fast = [
         fabric
         for fabric in fabrics
-        if fabric.kind != "ethernet" and any(device.name in wanted for device in fabric.devices)
+        if fabric.kind != "ethernet" and any(device.name in worker_names for device in fabric.devices)
     ]
     return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.rails, default=None)
 
@@ -93,12 +93,12 @@ def topologies(
     """
     possible = {"flat", *(("tree", "block") if fabric else ()), *(("block",) if domains else ())}
     first: Plugin = plugin if plugin in possible else "flat"
-    beside = {name: nodes for name, nodes in others.items() if name in possible and name != first}
+    additional = {name: nodes for name, nodes in others.items() if name in possible and name != first}
     if domains and first != "block":
-        beside.setdefault("block", domains)
-    if first == "flat" and not beside:
+        additional.setdefault("block", domains)
+    if first == "flat" and not additional:
         return ()
-    more = (shrunk(topology(fabric, workers, name, domains, further), nodes) for name, nodes in beside.items())
+    more = (shrunk(topology(fabric, workers, name, domains, further), nodes) for name, nodes in additional.items())
     return (topology(fabric, workers, first, domains, further), *more)
 
 
@@ -130,25 +130,25 @@ def _shares(
     fabric: Fabric | None, further: Sequence[Fabric], workers: Collection[str]
 ) -> Iterator[tuple[Fabric, tuple[str, ...]]]:
     """Yield the fabrics, each with the workers that no earlier one has."""
-    left = dict.fromkeys(workers)
-    for each in (fabric, *further) if fabric else ():
-        share = tuple(name for name in left if name in each.index)
-        left = {name: None for name in left if name not in each.index}
-        yield each, share
+    remaining = dict.fromkeys(workers)
+    for candidate in (fabric, *further) if fabric else ():
+        share = tuple(name for name in remaining if name in candidate.index)
+        remaining = {name: None for name in remaining if name not in candidate.index}
+        yield candidate, share
 
 
-def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
+def shrunk(original: Topology, workers: Collection[str]) -> Topology:
     """Return what is left of it with these workers alone; switches and blocks without any are left out."""
-    there, switches = frozenset(workers), list[SlurmSwitch]()
-    for slurm_switch in whole.switches:  # the lowest first
+    present, switches = frozenset(workers), list[SlurmSwitch]()
+    for slurm_switch in original.switches:  # the lowest first
         below = {switch.name for switch in switches}
-        nodes = tuple(name for name in slurm_switch.nodes if name in there)
+        nodes = tuple(name for name in slurm_switch.nodes if name in present)
         above = tuple(name for name in slurm_switch.switches if name in below)
         if nodes or above:
             switches.append(SlurmSwitch(slurm_switch.name, nodes, above))
-    kept = (Block(block.name, tuple(name for name in block.nodes if name in there)) for block in whole.blocks)
-    blocks = tuple(block for block in kept if block.nodes)
-    return replace(whole, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
+    reduced = (Block(block.name, tuple(name for name in block.nodes if name in present)) for block in original.blocks)
+    blocks = tuple(block for block in reduced if block.nodes)
+    return replace(original, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
 
 
 def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], ...]:
@@ -161,20 +161,24 @@ def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], 
         first, *_ = topology.block_sizes
         row = next((size // first for size in topology.block_sizes if size >= len(nodes)), len(topology.blocks))
         rows = (topology.blocks[at : at + row] for at in range(0, len(topology.blocks), row))
-        sets = [frozenset(name for block in each for name in block.nodes) for each in rows]
+        sets = [frozenset(name for block in members for name in block.nodes) for members in rows]
     else:
         sets = [_below(topology, switch) for switch in tops(topology.switches)]
-    shares = (tuple(name for name in nodes if name in each) for each in sets)
+    shares = (tuple(name for name in nodes if name in members) for members in sets)
     return tuple(share for share in shares if share)
 
 
 def _below(topology: Topology, switch: SlurmSwitch) -> frozenset[str]:
-    by_name, left, found = {each.name: each for each in topology.switches}, [switch], set[str]()
-    while left:
-        each = left.pop()
-        found.update(each.nodes)
-        left += (by_name[name] for name in each.switches)
-    return frozenset(found)
+    by_name, pending, node_names = (
+        {slurm_switch.name: slurm_switch for slurm_switch in topology.switches},
+        [switch],
+        set[str](),
+    )
+    while pending:
+        slurm_switch = pending.pop()
+        node_names.update(slurm_switch.nodes)
+        pending += (by_name[name] for name in slurm_switch.switches)
+    return frozenset(node_names)
 
 
 def _elsewhere(shares: Shares, workers: Collection[str]) -> tuple[str, ...]:
@@ -214,9 +218,9 @@ def _joined(sets: Sequence[Collection[str]]) -> set[str]:
     return joined
 
 
-def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
+def _tree(fabric: Fabric, fabric_levels: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
     below: dict[str, str] = {}  # node to the switch that it is below, as far as the levels have come
-    for level in found:
+    for level in fabric_levels:
         shares = among(level, workers)
         if len(shares) == len(set(below.values())):
             continue  # joins none of the workers' switches
@@ -252,8 +256,8 @@ def _blocks(shares: Shares, workers: Collection[str], domains: Domains, name: st
     for fabric, share in shares:
         lowest = levels(fabric)[0]
         for number, (group, nodes) in enumerate(among(lowest, share), start=1):
-            if left := tuple(node for node in nodes if node not in domains):
-                yield Block(_name(fabric, lowest, group, number, alone=False), left)
+            if remaining := tuple(node for node in nodes if node not in domains):
+                yield Block(_name(fabric, lowest, group, number, alone=False), remaining)
     if elsewhere := tuple(node for node in _elsewhere(shares, workers) if node not in domains):
         yield Block(f"{name}-elsewhere" if name else "elsewhere", elsewhere)
 

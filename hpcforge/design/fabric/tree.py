@@ -86,8 +86,8 @@ def uplinks(
     """
     ask, leaf_ = wiring.ask, wiring.first_leaf + index
     for link in range(share.uplinks):
-        again, spine = divmod(link, group.count)
-        port = ask.spine.first_up + position + again * group.stride
+        repeat, spine = divmod(link, group.count)
+        port = ask.spine.first_up + position + repeat * group.stride
         yield leaf_, up_port(ask, share.down, link), first_spine + spine, port
 
 
@@ -129,7 +129,7 @@ def _to_cores(wiring: Wiring, group: Spines, above: Cores, groups: int) -> Itera
             index, plane = divmod(position, above.planes)
             spine = wiring.first_spine + number * group.count + position
             for link in range(group.uplinks):
-                again, core = divmod(link, above.per_plane)
-                port = wiring.ask.spine.first_up + number * in_plane + index + again * above.stride
+                repeat, core = divmod(link, above.per_plane)
+                port = wiring.ask.spine.first_up + number * in_plane + index + repeat * above.stride
                 core_ = wiring.first_core + plane * above.per_plane + core
                 yield spine, group.first_up + link, core_, port

@@ -24,25 +24,25 @@ def reserve(ask: Ask, leaves: int) -> Ask:
     most: dict[OwnPorts, int] = {}
     for own, _, slot in own_places(ask, leaves):
         most[own] = max(most.get(own, 0), slot + 1)
-    taken: Counter[int] = Counter()  # by the first port of a kind
+    used: Counter[int] = Counter()  # by the first port of a kind
     blocks = []
     for own, links in most.items():
         count = -(-links // own.breakout)
-        taken[own.first] += count
-        if taken[own.first] > own.count:
-            what = f"ends of {own.rate_gbps:g} Gb/s take {taken[own.first]} ports of a leaf"
+        used[own.first] += count
+        if used[own.first] > own.count:
+            demand = f"ends of {own.rate_gbps:g} Gb/s take {used[own.first]} ports of a leaf"
             message = f"{ask.leaf.name} has too few ports for ends with a rate of their own"
             hint = "a switch with more such ports, a `breakout` of these ends, or fewer links"
-            raise CannotBuildError("FABRIC-001", message, f"{what} > {own.count}", hint)
-        blocks.append(PortBlock(own.first + own.count - taken[own.first], count, own.rate_gbps, own.breakout))
-    return replace(ask, leaf=_without(ask.leaf, taken), own_leaves=leaves, own_blocks=tuple(blocks))
+            raise CannotBuildError("FABRIC-001", message, f"{demand} > {own.count}", hint)
+        blocks.append(PortBlock(own.first + own.count - used[own.first], count, own.rate_gbps, own.breakout))
+    return replace(ask, leaf=_without(ask.leaf, used), own_leaves=leaves, own_blocks=tuple(blocks))
 
 
-def _without(model: Model, taken: Counter[int]) -> Model:
+def _without(model: Model, used: Counter[int]) -> Model:
     return replace(
         model,
-        end_ports=model.end_ports - taken[model.first_end],
-        up_ports=model.up_ports - taken[model.first_up],
+        end_ports=model.end_ports - used[model.first_end],
+        up_ports=model.up_ports - used[model.first_up],
     )
 
 

@@ -136,7 +136,7 @@ def facility(room: Room, layout: Layout) -> Facility:
     cooling = _cooling(room, power)
     wrong = {kind.names for kind in room.kinds if is_impossible(kind, room.catalog)}
     # without any, no names of thousands of nodes are hashed
-    possible = [each for each in loaded if not wrong or not _has_any(each, wrong)]
+    possible = [loaded_rack for loaded_rack in loaded if not wrong or not _has_any(loaded_rack, wrong)]
     breaches = (
         *missing_parts(room, layout),
         *node_breaches(room),
@@ -162,12 +162,12 @@ def _unless(wrong: bool, breaches: Iterable[Breach]) -> Iterator[Breach]:
 
 def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
     """Say what is not checked once, though several places may lack the same fact."""
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for breach in breaches:
         if breach.judged == "not-checked":
-            if (breach.code, breach.message) in said:
+            if (breach.code, breach.message) in reported:
                 continue
-            said.add((breach.code, breach.message))
+            reported.add((breach.code, breach.message))
         yield breach
 
 
@@ -238,8 +238,8 @@ def _cooling(room: Room, power: d.Power) -> d.Cooling:
 
 
 def _row(room: Room) -> tuple[str, ...]:
-    told = [name for text in (room.site.row if room.site else ()) for name in hostlist.expand(text)]
-    return tuple(dict.fromkeys([*told, *room.racks]))
+    listed = [name for text in (room.site.row if room.site else ()) for name in hostlist.expand(text)]
+    return tuple(dict.fromkeys([*listed, *room.racks]))
 
 
 def _feed(facility: Facility, name: str) -> d.FeedLoad:
@@ -263,9 +263,9 @@ def _phases(
 ) -> tuple[d.Phase, ...]:
     amps = units.line_amps(loads, volts, wiring)
     watts = units.line_watts(loads, wiring)
-    worst = [units.line_amps(each, volts, wiring) for each in lost] or [amps]
+    worst = [units.line_amps(values, volts, wiring) for values in lost] or [amps]
     return tuple(
-        d.Phase(f"L{line + 1}", watts[line], amps[line], limit_a, max(each[line] for each in worst))
+        d.Phase(f"L{line + 1}", watts[line], amps[line], limit_a, max(values[line] for values in worst))
         for line in range(len(loads))
     )
 
@@ -369,10 +369,10 @@ def _pdus(room: Room, loaded_rack: LoadedRack) -> tuple[d.PduLoad, ...]:
 
 
 def _hardware(room: Room) -> tuple[d.Hardware, ...]:
-    alike: dict[tuple[object, ...], list[NodeKind]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[NodeKind]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal:
-            alike[kind.model, kind.watts.node_w, kind.watts.origin, kind.watts.parts].append(kind)
+            groups[kind.model, kind.watts.node_w, kind.watts.origin, kind.watts.parts].append(kind)
     return tuple(
         d.Hardware(
             model=kinds[0].model,
@@ -382,5 +382,5 @@ def _hardware(room: Room) -> tuple[d.Hardware, ...]:
             origin=kinds[0].watts.origin,
             parts=kinds[0].watts.parts,
         )
-        for kinds in alike.values()
+        for kinds in groups.values()
     )

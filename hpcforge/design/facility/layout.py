@@ -105,5 +105,5 @@ def item_of(name: str, kind: NodeKind, u: int, how: How) -> Item:
 
 def allowed_racks(room: Room, kind: NodeKind) -> tuple[str, ...]:
     """Return the racks in which a group's nodes may stand."""
-    named = room.blueprint.nodes[kind.group].rack
-    return hostlist.expand(named) if named else tuple(room.racks)
+    racks = room.blueprint.nodes[kind.group].rack
+    return hostlist.expand(racks) if racks else tuple(room.racks)

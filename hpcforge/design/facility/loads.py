@@ -68,14 +68,14 @@ class LoadedRack:
 
 def load_racks(room: Room, layout: Layout) -> tuple[LoadedRack, ...]:
     """Return every rack with its loads."""
-    known: dict[object, RackLoad] = {}
+    loads: dict[object, RackLoad] = {}
     loaded = []
     for name, rack in room.racks.items():
         items = layout.racks[name]
-        alike = alike_as(rack, items)
-        if alike not in known:
-            known[alike] = rack_load(rack, items)
-        loaded.append(LoadedRack(rack, items, known[alike]))
+        key = alike_as(rack, items)
+        if key not in loads:
+            loads[key] = rack_load(rack, items)
+        loaded.append(LoadedRack(rack, items, loads[key]))
     return tuple(loaded)
 
 
@@ -139,10 +139,10 @@ def _plugs(rack: Rack, item: Item) -> Iterator[tuple[int, int]]:
         return
     if not pdus:
         return
-    turn, each = (item.u - 1) // max(1, item.height), ceil(count / pdus)
+    turn, per_pdu = (item.u - 1) // max(1, item.height), ceil(count / pdus)
     for supply in range(count):
         pdu = (supply + turn) % pdus
-        yield pdu, (turn * each + supply // pdus + pdu + rack.ordinal) % phases
+        yield pdu, (turn * per_pdu + supply // pdus + pdu + rack.ordinal) % phases
 
 
 def _sum(rack: Rack, loads: list[Load], lines: list[list[tuple[int, int]]], lost: str | None) -> Loads:
@@ -171,7 +171,7 @@ def _stranded(rack: Rack, plugged: list[tuple[int, Item]], lines: list[list[tupl
         psu = item.load.psu
         if psu is None or psu.count is None or psu.needed is None:
             continue
-        left = {feed: sum(feeds[pdu] != feed for pdu, _ in plugs) for feed in dict.fromkeys(feeds)}
-        worst = min(left, key=lambda feed: left[feed], default=None)
-        if worst is not None and left[worst] < psu.needed:
-            yield Stranded(index, worst, left[worst], psu.needed, psu.count)
+        remaining = {feed: sum(feeds[pdu] != feed for pdu, _ in plugs) for feed in dict.fromkeys(feeds)}
+        worst = min(remaining, key=lambda feed: remaining[feed], default=None)
+        if worst is not None and remaining[worst] < psu.needed:
+            yield Stranded(index, worst, remaining[worst], psu.needed, psu.count)

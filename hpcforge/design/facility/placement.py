@@ -31,7 +31,7 @@ from hpcforge.design.facility.rules import Breach, not_checked
 def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
     """Put switches into racks, pinned ones first; yield what finds no room."""
     full: set[tuple[str, int]] = set()  # racks without so many free units
-    left: dict[tuple[Loc, str], list[str]] = defaultdict(list)
+    unplaced: dict[tuple[Loc, str], list[str]] = defaultdict(list)
     waiting = [mount for mount in room.mounts if mount.racks]
     for mount in waiting:
         yield from _pinned_switches(room, mount, fillings)
@@ -47,8 +47,8 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
             missing = f"no published height of racks {hostlist.fold(mount.racks)}: switches have no place in them"
             yield not_checked("RACK-011", mount.loc, missing)
         elif not _put(mount, fillings, full):
-            left[mount.loc, mount.model].append(mount.name)
-    for (loc, model), names in left.items():
+            unplaced[mount.loc, mount.model].append(mount.name)
+    for (loc, model), names in unplaced.items():
         height = next(mount.height for mount in waiting if mount.model == model)
         racks = next(mount.racks for mount in waiting if mount.name == names[0])
         message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
@@ -145,10 +145,10 @@ class _Racks:
     def slots(self, count: int) -> Iterator[Slot]:
         """Yield so many places, fewer where there is no more room; what is yielded is taken."""
         for _ in range(count):
-            found = next((slot for feeds in self._feeds_by_load() if (slot := self._take(feeds))), None)
-            if found is None:
+            place = next((slot for feeds in self._feeds_by_load() if (slot := self._take(feeds))), None)
+            if place is None:
                 return
-            yield found
+            yield place
 
     def _feeds_by_load(self) -> list[Feeds]:
         return sorted((f for f in self.heaps if self.heaps[f]), key=lambda feeds: (self._feed_load(feeds), feeds))
@@ -180,10 +180,10 @@ class _Racks:
         for u in filling.gaps(height):
             item = item_of("", self.kind, u, "proposed")
             items = (*filling.items, *self.taken[rack.name], item)
-            alike = alike_as(rack, items)
-            if alike not in self.carried:
-                self.carried[alike] = carries(self.room, rack, items)
-            if self.carried[alike]:
+            key = alike_as(rack, items)
+            if key not in self.carried:
+                self.carried[key] = carries(self.room, rack, items)
+            if self.carried[key]:
                 self.taken[rack.name].append(item)
                 return u
         return None
@@ -360,8 +360,8 @@ def _pinned(room: Room, name: str, kind: NodeKind, fillings: dict[str, Filling],
     if pin is None:
         return False
     if pin.rack not in fillings or pin.rack not in allowed_racks(room, kind):
-        named = room.blueprint.nodes[kind.group].rack
-        wrong = f"but `rack` says {named}" if named and pin.rack in fillings else "which is no rack of this blueprint"
+        racks = room.blueprint.nodes[kind.group].rack
+        wrong = f"but `rack` says {racks}" if racks and pin.rack in fillings else "which is no rack of this blueprint"
         hint = f"correct `positions: {name}:` in the inventory"
         breaches.append(
             Breach("RACK-009", ("nodes", kind.group), f"{name} is pinned in {pin.rack}, {wrong}", None, hint, key=True)

@@ -23,22 +23,23 @@ RackRule = Callable[[Room, LoadedRack], Breaches]
 
 def fold_racks(room: Room, loaded: Iterable[LoadedRack], rules: Iterable[RackRule]) -> Breaches:
     """Yield what rules say of racks; racks of a group of which the same is said are folded: RACKS in the message."""
-    said: dict[Breach, list[str]] = defaultdict(list)
-    seen: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
+    racks_by_breach: dict[Breach, list[str]] = defaultdict(list)
+    cache: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
     for loaded_rack in loaded:
         for rule in rules:
-            alike = (loaded_rack.rack.key, id(loaded_rack.load), rule)
-            if alike not in seen or rule in _BY_NAME:
-                seen[alike] = tuple(rule(room, loaded_rack))
-            for breach in seen[alike]:
-                said[breach].append(loaded_rack.rack.name)
-    for breach, names in said.items():
-        where = f"rack {names[0]}" if len(names) == 1 else f"racks {hostlist.fold(names)}"
-        each = f"each of {where}"
+            key = (loaded_rack.rack.key, id(loaded_rack.load), rule)
+            if key not in cache or rule in _BY_NAME:
+                cache[key] = tuple(rule(room, loaded_rack))
+            for breach in cache[key]:
+                racks_by_breach[breach].append(loaded_rack.rack.name)
+    for breach, names in racks_by_breach.items():
+        place = f"rack {names[0]}" if len(names) == 1 else f"racks {hostlist.fold(names)}"
+        each_rack = f"each of {place}"
         yield replace(
             breach,
-            message=breach.message.replace("RACKS", where),
-            arithmetic=breach.arithmetic and breach.arithmetic.replace("RACKS", where if len(names) == 1 else each),
+            message=breach.message.replace("RACKS", place),
+            arithmetic=breach.arithmetic
+            and breach.arithmetic.replace("RACKS", place if len(names) == 1 else each_rack),
         )
 
 
@@ -63,15 +64,15 @@ def _overlap(room: Room, loaded_rack: LoadedRack) -> Breaches:
     owner: dict[int, Item] = {}
     order = {"equipment": 0, "pdu": 1, "node": 2, "switch": 3}
     for item in sorted(loaded_rack.items, key=lambda item: (order[item.kind], item.u)):
-        other = next((owner[unit] for unit in item.taken if unit in owner), None)
+        occupant = next((owner[unit] for unit in item.taken if unit in owner), None)
         for unit in item.taken:
             owner.setdefault(unit, item)
-        if other:
+        if occupant:
             yield Breach(
                 "RACK-002",
                 item_loc(room, loaded_rack.rack, item),
-                f"{item.name} overlaps {other.name} in rack {loaded_rack.rack.name}",
-                f"{item.name} takes {_span(item)}, {other.name} {_span(other)}",
+                f"{item.name} overlaps {occupant.name} in rack {loaded_rack.rack.name}",
+                f"{item.name} takes {_span(item)}, {occupant.name} {_span(occupant)}",
                 f"move one of them; {item.load.label} is {item.height} units high",
             )
 
@@ -125,10 +126,10 @@ def _weight(_: Room, loaded_rack: LoadedRack) -> Breaches:
         )
         return
     if load.weight_kg > limit:
-        said, most = apart(kg, load.weight_kg, limit)
-        sums = f"{weight_terms(loaded_rack)} = {said} > {most}: {kg(load.weight_kg - limit, 1)} too much"
-        where = (*loaded_rack.rack.loc, "limit_kg")
-        yield Breach("RACK-005", where, "RACKS: too heavy", sums, "spread the nodes over more racks")
+        weight_text, most = apart(kg, load.weight_kg, limit)
+        sums = f"{weight_terms(loaded_rack)} = {weight_text} > {most}: {kg(load.weight_kg - limit, 1)} too much"
+        loc = (*loaded_rack.rack.loc, "limit_kg")
+        yield Breach("RACK-005", loc, "RACKS: too heavy", sums, "spread the nodes over more racks")
     elif load.weight_unknown:
         yield not_checked(
             "RACK-005", loaded_rack.rack.loc, f"RACKS: no published weight of {', '.join(load.weight_unknown)}"
@@ -141,22 +142,22 @@ def weight_terms(loaded_rack: LoadedRack) -> str:
     pdu_kg = loaded_rack.rack.pdu.weight_kg if loaded_rack.rack.pdu else None
     if pdu_kg and loaded_rack.rack.spec.feeds:
         terms.append((len(loaded_rack.rack.spec.feeds), pdu_kg))
-    return " + ".join(f"{count} x {kg(each, 1)}" for count, each in terms) or "nothing"
+    return " + ".join(f"{count} x {kg(weight_kg, 1)}" for count, weight_kg in terms) or "nothing"
 
 
 def _counted(loads: Iterable[tuple[Load, float | None]]) -> list[tuple[int, float]]:
     counts: dict[tuple[str, float], int] = defaultdict(int)
-    for load, each in loads:
-        if each:
-            counts[load.label, each] += 1
-    return [(count, each) for (_, each), count in counts.items()]
+    for load, amount in loads:
+        if amount:
+            counts[load.label, amount] += 1
+    return [(count, amount) for (_, amount), count in counts.items()]
 
 
 def power_terms(loaded_rack: LoadedRack) -> str:
     """Return the terms of a rack's power: `4 x 10.2 kW`."""
     terms = _counted([(item.load, item.load.least_w) for item in loaded_rack.items])
     least = "at least " if loaded_rack.load.power_unknown else ""
-    sums = " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1]))
+    sums = " + ".join(f"{count} x {kw(power_w)}" for count, power_w in sorted(terms, key=lambda t: -t[1]))
     return f"{least}{sums or 'nothing'}"
 
 
@@ -164,19 +165,19 @@ def _pdus(_: Room, loaded_rack: LoadedRack) -> Breaches:
     rack, count = loaded_rack.rack, len(loaded_rack.rack.spec.feeds)
     if rack.pdu is None or not count:
         return
-    where = (*rack.loc, "feeds")
+    loc = (*rack.loc, "feeds")
     if rack.pdu.rack_units is None:
         yield not_checked("RACK-007", (*rack.loc, "pdu"), f"no published height of {rack.spec.pdu}")
     elif rack.pdu.rack_units:
         lying = sum(item.kind == "pdu" for item in loaded_rack.items)
         if lying < count:
             sums = f"{count} x {rack.pdu.rack_units} units, room for {lying}"
-            yield Breach("RACK-007", where, "RACKS: no room for all PDUs", sums, "keep units free for them")
+            yield Breach("RACK-007", loc, "RACKS: no room for all PDUs", sums, "keep units free for them")
     elif rack.model.pdu_mounts is None:
         yield not_checked("RACK-007", rack.loc, f"no published places for upright PDUs of {rack.spec.model}")
     elif count > rack.model.pdu_mounts:
         sums = f"{count} > {rack.model.pdu_mounts} of {rack.spec.model}"
-        yield Breach("RACK-007", where, "RACKS: too few places for PDUs", sums, "fewer or larger PDUs")
+        yield Breach("RACK-007", loc, "RACKS: too few places for PDUs", sums, "fewer or larger PDUs")
 
 
 def free_u(loaded_rack: LoadedRack) -> int | None:
@@ -188,11 +189,11 @@ def free_u(loaded_rack: LoadedRack) -> int | None:
 
 
 def _spare(_: Room, loaded_rack: LoadedRack) -> Breaches:
-    wanted, free = loaded_rack.rack.spec.spare_u, free_u(loaded_rack)
-    if wanted is not None and free is not None and free < wanted:
-        sums = f"{free} free of {loaded_rack.rack.model.rack_units} < {wanted}"
-        where = (*loaded_rack.rack.loc, "spare_u")
-        yield Breach("RACK-010", where, "RACKS: no room for switches and cables", sums, "fewer nodes in the rack")
+    required, free = loaded_rack.rack.spec.spare_u, free_u(loaded_rack)
+    if required is not None and free is not None and free < required:
+        sums = f"{free} free of {loaded_rack.rack.model.rack_units} < {required}"
+        loc = (*loaded_rack.rack.loc, "spare_u")
+        yield Breach("RACK-010", loc, "RACKS: no room for switches and cables", sums, "fewer nodes in the rack")
 
 
 _BY_NAME: frozenset[RackRule] = frozenset({_overlap, _height})  # they name nodes, so that no two racks are alike
@@ -208,17 +209,17 @@ _GPU_SLOT_LANES, _NIC_SLOT_LANES, _NVME_LANES = 16, 8, 4
 
 def node_breaches(room: Room) -> Breaches:
     """Yield what rules say of every kind of node."""
-    said: dict[Breach, list[str]] = defaultdict(list)
+    names_by_breach: dict[Breach, list[str]] = defaultdict(list)
     for kind in room.kinds:
         if not kind.metal:
-            what = "virtual machine" if kind.server.machine == "virtual" else "rehearsal's node"
-            message = f"{kind.model} is a {what}: no rule about nodes, racks, power and cooling applies to it"
-            said[not_checked("NODE-009", kind.loc(), message)] += kind.names
+            label = "virtual machine" if kind.server.machine == "virtual" else "rehearsal's node"
+            message = f"{kind.model} is a {label}: no rule about nodes, racks, power and cooling applies to it"
+            names_by_breach[not_checked("NODE-009", kind.loc(), message)] += kind.names
             continue
         for rule in _RULES:
             for breach in rule(kind, room.catalog):
-                said[breach] += kind.names
-    for breach, names in said.items():
+                names_by_breach[breach] += kind.names
+    for breach, names in names_by_breach.items():
         yield replace(breach, message=f"{hostlist.fold(names)}: {breach.message}")
 
 
@@ -240,15 +241,15 @@ def _memory(kind: NodeKind, _: Catalog) -> Breaches:
 
 def _ports(kind: NodeKind, catalog: Catalog) -> Breaches:
     counts = [_nic_ports(model, catalog) for _, model in map(counted, kind.server.nics)]
-    known = sum(port.count for port in kind.server.ports or ())
-    known += sum(n * (c or 0) for (n, _), c in zip(map(counted, kind.server.nics), counts, strict=True))
-    if known >= _MIN_PORTS:
+    total = sum(port.count for port in kind.server.ports or ())
+    total += sum(n * (c or 0) for (n, _), c in zip(map(counted, kind.server.nics), counts, strict=True))
+    if total >= _MIN_PORTS:
         return
     if kind.server.ports is None or None in counts:
         yield _unknown("NODE-002", kind, "network ports", "ports")
         return
     severity: Severity = "error" if kind.worker else "warning"
-    arithmetic = f"{known} < {_MIN_PORTS}: one to the cluster and one outside"
+    arithmetic = f"{total} < {_MIN_PORTS}: one to the cluster and one outside"
     yield Breach("NODE-002", kind.loc(), "too few network ports", arithmetic, "add an adapter with `nics`", severity)
 
 
@@ -299,11 +300,11 @@ def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     if unknown:
         yield _unknown("NODE-004", kind, "PCIe lanes", "pcie_lanes", unknown[0])
         return
-    wanted = [(count, lanes or 0) for count, lanes, _ in gpus + nics + drives]
-    total, there = sum(count * lanes for count, lanes in wanted), server.sockets * cpu.pcie_lanes
-    if total > there:
-        terms = " + ".join(f"{count} x {lanes}" for count, lanes in wanted)
-        sums = f"{terms} = {total} lanes > {there} = {server.sockets} x {cpu.pcie_lanes} of {server.cpu}"
+    cards = [(count, lanes or 0) for count, lanes, _ in gpus + nics + drives]
+    total, available = sum(count * lanes for count, lanes in cards), server.sockets * cpu.pcie_lanes
+    if total > available:
+        terms = " + ".join(f"{count} x {lanes}" for count, lanes in cards)
+        sums = f"{terms} = {total} lanes > {available} = {server.sockets} x {cpu.pcie_lanes} of {server.cpu}"
         yield Breach("NODE-004", kind.loc("gpus"), "too few PCIe lanes", sums, "fewer cards, or PCIe switches")
 
 
@@ -403,16 +404,18 @@ def _processors(kind: NodeKind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-010", kind.loc("cpu"), f"{name} does not fit {kind.model}", sums, hint)
 
 
-def _unless_stock(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breaches:
+def _unless_stock(code: str, kind: NodeKind, subject: str, fact: str, model: str | None = None) -> Breaches:
     """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
     if kind.gpus != kind.server.gpus:
-        yield _unknown(code, kind, what, fact, model)
+        yield _unknown(code, kind, subject, fact, model)
 
 
-def _unknown(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breach:
+def _unknown(code: str, kind: NodeKind, subject: str, fact: str, model: str | None = None) -> Breach:
     name = model or kind.model
-    where = "`parts`" if model else "`hardware`"
-    return not_checked(code, kind.loc(), f"no published {what} of {name}", f"say {fact} in an entry like it, {where}")
+    section = "`parts`" if model else "`hardware`"
+    return not_checked(
+        code, kind.loc(), f"no published {subject} of {name}", f"say {fact} in an entry like it, {section}"
+    )
 
 
 _RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (

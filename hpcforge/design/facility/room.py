@@ -75,15 +75,15 @@ def _published(
     if fewer:
         return Watts(max_w, "max_w, although it has fewer GPUs", parts)
     missing = [(gpus or server.gpus, new), (server.gpus, old)]
-    names = dict.fromkeys(gpu.model for gpu, known in missing if gpu and known is None)
+    names = dict.fromkeys(gpu.model for gpu, power_w in missing if gpu and power_w is None)
     return Watts(None, "not known", parts, (*names, *(() if efficiency else ("psu.efficiency",))))
 
 
 def _gpu_w(gpus: GpusSection | None, catalog: Catalog) -> float | None:
     if gpus is None:
         return 0.0
-    each = catalog.gpus[gpus.model].tdp_w if gpus.model in catalog.gpus else None
-    return None if each is None else each * gpus.count
+    tdp_w = catalog.gpus[gpus.model].tdp_w if gpus.model in catalog.gpus else None
+    return None if tdp_w is None else tdp_w * gpus.count
 
 
 def _parts(server: Server, gpus: GpusSection | None, catalog: Catalog) -> Iterator[PartPower]:
@@ -159,8 +159,8 @@ class Rack:
     @property
     def limit_kg(self) -> float | None:
         """What may be mounted in it, kg: what the site allows or what its maker does, whichever is less."""
-        known = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
-        return min(known, default=None)
+        limits = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
+        return min(limits, default=None)
 
 
 @dataclass(frozen=True)

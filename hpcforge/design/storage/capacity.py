@@ -168,31 +168,31 @@ class ServedFileSystem:
     @property
     def raw_tib(self) -> float | None:
         """What all drives hold, TiB; None: not known."""
-        known = [(drive.count, drive.capacity_gb) for drive in self.drives]
-        if not known or any(each is None for _, each in known):
+        drives = [(drive.count, drive.capacity_gb) for drive in self.drives]
+        if not drives or any(capacity_gb is None for _, capacity_gb in drives):
             return None
-        return tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (capacity_gb or 0.0) for count, capacity_gb in drives))
 
     @property
     def capacity_tib(self) -> float | None:
         """What it holds at most, before what the file system itself takes, TiB; without a word of groups all drives."""
-        known = [(drive.groups * self.data, drive.capacity_gb) for drive in self.drives if drive.groups]
-        if not self.drives or any(each is None for _, each in known):
+        drives = [(drive.groups * self.data, drive.capacity_gb) for drive in self.drives if drive.groups]
+        if not self.drives or any(capacity_gb is None for _, capacity_gb in drives):
             return None
-        return tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (capacity_gb or 0.0) for count, capacity_gb in drives))
 
     def of_drives(self, direction: Direction) -> float | None:
         """Return the most that the drives give, GB/s."""
-        known = [(drive.groups * self.size, drive.rate(direction)) for drive in self.drives if drive.groups]
-        if not self.drives or any(each is None for _, each in known):
+        drives = [(drive.groups * self.size, drive.rate(direction)) for drive in self.drives if drive.groups]
+        if not self.drives or any(rate is None for _, rate in drives):
             return None
         if direction == "read":
-            return sum(raid_read_gb_per_s(count, each or 0.0) for count, each in known)
-        return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
+            return sum(raid_read_gb_per_s(count, rate or 0.0) for count, rate in drives)
+        return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, rate or 0.0) for count, rate in drives)
 
     def most(self, direction: Direction) -> float | None:
         """Return the lesser of the known rates of drives and links, GB/s, the upper bound. None: neither is known."""
-        return min((each for each in (self.of_drives(direction), self.of_link) if each is not None), default=None)
+        return min((rate for rate in (self.of_drives(direction), self.of_link) if rate is not None), default=None)
 
     def gives(self, direction: Direction) -> float | None:
         """Return the delivered rate, GB/s; None: the rate of drives or links is not known."""
@@ -225,11 +225,11 @@ def grouped(counts: Sequence[int], raid: Raid | None) -> tuple[int, ...]:
     """How many groups drives form, of each model: of drives that are alike, in their order, as many as are wanted."""
     if raid is None:
         return tuple(counts)
-    size, left, groups = raid.data + raid.parity, raid.groups, list[int]()
+    size, remaining, groups = raid.data + raid.parity, raid.groups, list[int]()
     for count in counts:
-        some = count // size if left is None else min(count // size, left)
-        groups.append(some)
-        left = None if left is None else left - some
+        formed = count // size if remaining is None else min(count // size, remaining)
+        groups.append(formed)
+        remaining = None if remaining is None else remaining - formed
     return tuple(groups)
 
 
@@ -296,7 +296,9 @@ def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
         kind=file_system.kind,
         server=file_system.server,
         hardware=file_system.hardware,
-        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in file_system.drives),
+        drives=tuple(
+            DriveLot(drive.model, drive.count, drive.groups, drive.capacity_gb) for drive in file_system.drives
+        ),
         volume=file_system.volume,
         group=f"{raid.data} + {raid.parity}" if raid else None,
         left_over=file_system.left_over,

@@ -32,7 +32,7 @@ def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], L
     for (server, volume), systems in places.items():
         loc = loc_of_hardware(server)
         yield from _groups(systems, loc) if volume is None else _volume(systems, loc)
-        if any(each.groups for each in systems[0].drives) or not systems[0].drives:
+        if any(drive.groups for drive in systems[0].drives) or not systems[0].drives:
             yield from _capacity(systems)
             for direction in _RATES:
                 yield from _rates_by_links(direction, systems)
@@ -53,18 +53,22 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
     if file_system.raid is None or file_system.volume is None:
         return
     count, built = file_system.size, f"{file_system.raid.data} + {file_system.raid.parity}"
-    better, said = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
+    better, declared = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
     if (
-        said
-        and (said.data, said.parity) != (file_system.raid.data, file_system.raid.parity)
-        and said.parity + file_system.raid.parity
+        declared
+        and (declared.data, declared.parity) != (file_system.raid.data, file_system.raid.parity)
+        and declared.parity + file_system.raid.parity
     ):
         message = (
             f"{file_system.server}: apply builds another array for `{file_system.volume}` than `raid` of "
             f"{file_system.hardware} promises"
         )
-        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {said.data} + {said.parity}"
-        same = [level for level in ARRAYS if (spare(level, count), count - said.parity) == (said.parity, said.data)]
+        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {declared.data} + {declared.parity}"
+        same = [
+            level
+            for level in ARRAYS
+            if (spare(level, count), count - declared.parity) == (declared.parity, declared.data)
+        ]
         hint = (
             f"raid: {same[0]} in `storage.{file_system.volume}`"
             if same
@@ -72,7 +76,7 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         )
         yield breach("STORAGE-008", loc, message, sums, hint)
     elif file_system.raid.parity == 0:
-        lost = " and ".join(f"`{each.name}`" for each in systems)
+        lost = " and ".join(f"`{system.name}`" for system in systems)
         which = f"first of {count} drives" if count > 1 else "drive"
         message = f"{file_system.server}: the {which} that fails takes all files of {lost} with it"
         sums = (
@@ -88,7 +92,7 @@ def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
     file_system = systems[0]
     if file_system.raid is None or not file_system.drives:
         return
-    groups = sum(each.groups for each in file_system.drives)
+    groups = sum(drive.groups for drive in file_system.drives)
     array = f"{groups} group{'s' * (groups != 1)} of {file_system.raid.data} + {file_system.raid.parity} drives"
     message = (
         f"{file_system.server}: apply builds no array under {file_system.path}, and `raid` of {file_system.hardware} "
@@ -100,10 +104,10 @@ def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         f" with path: /flash/{file_system.name}; or mount your own array at {file_system.path} before the first apply"
     )
     yield breach("STORAGE-009", ("storage", file_system.name, "path"), message, array, hint)
-    wanted, there = file_system.raid.groups or 1, sum(each.groups for each in file_system.drives)
-    if there < wanted:
-        drives = ", ".join(f"{each.count} x {each.model}" for each in file_system.drives)
-        sums = f"{wanted} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
+    required, available = file_system.raid.groups or 1, sum(drive.groups for drive in file_system.drives)
+    if available < required:
+        drives = ", ".join(f"{drive.count} x {drive.model}" for drive in file_system.drives)
+        sums = f"{required} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
         yield breach("STORAGE-005", loc, f"{file_system.server}: too few drives for its groups", sums, "smaller groups")
     elif file_system.raid.parity == 0:
         message = f"{file_system.server}: the first drive that fails takes files with it"
@@ -131,18 +135,18 @@ def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
 def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
     """Check the required rate of each of a server's links, and if it has several, of its drives over all of them."""
     by_links: dict[str, list[ServedFileSystem]] = {}
-    for each in systems:
-        by_links.setdefault(_over_which(each), []).append(each)
-    breaches = [breach for some in by_links.values() for breach in _rate(direction, some)]
+    for system in systems:
+        by_links.setdefault(_over_which(system), []).append(system)
+    breaches = [breach for linked in by_links.values() for breach in _rate(direction, linked)]
     yield from breaches
     if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
-        unbound = [replace(each, link=replace(each.link, rate_gbps=inf)) for each in systems if each.link]
+        unbound = [replace(system, link=replace(system.link, rate_gbps=inf)) for system in systems if system.link]
         yield from _rate(direction, unbound)
 
 
 def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
-    found = {file_system.name: file_system.needs.rate(direction) for file_system in systems}
-    needing = {name: rate for name, rate in found.items() if rate is not None}
+    needs = {file_system.name: file_system.needs.rate(direction) for file_system in systems}
+    needing = {name: rate for name, rate in needs.items() if rate is not None}
     if not needing:
         return
     file_system, most = systems[0], systems[0].most(direction)
@@ -191,7 +195,7 @@ def _over_which(file_system: ServedFileSystem) -> str:
 
 def _unknown(code: str, loc: Loc, file_system: ServedFileSystem, fact: str) -> Breach:
     """Say what is missing, all of it, with how to say it."""
-    models = [each.model for each in file_system.drives if each.groups and getattr(each, fact) is None]
+    models = [drive.model for drive in file_system.drives if drive.groups and getattr(drive, fact) is None]
     missing, ways = list[str](), list[str]()
     if not file_system.drives:
         missing.append(f"the drives of {file_system.hardware}")
@@ -213,16 +217,20 @@ def _loc(needing: dict[str, float], need: str) -> Loc:
     return ("storage", next(iter(needing)), "needs", need)
 
 
-def _over(need: float, there: float) -> bool:
-    return need > there and not isclose(need, there, rel_tol=1e-9)
+def _over(need: float, available: float) -> bool:
+    return need > available and not isclose(need, available, rel_tol=1e-9)
 
 
-def _compared(write: Write, need: float, there: float) -> str:
-    return " > ".join(apart(write, need, there))
+def _compared(write: Write, need: float, available: float) -> str:
+    return " > ".join(apart(write, need, available))
 
 
-def _excess(write: Write, need: float, there: float) -> str:
-    return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
+def _excess(write: Write, need: float, available: float) -> str:
+    return (
+        f"{write(need - available, 1)} ({100 * (need - available) / available:.0f} %) too much"
+        if available
+        else "too much"
+    )
 
 
 def _names(needing: dict[str, float]) -> str:
@@ -235,20 +243,21 @@ def _verb(needing: dict[str, float]) -> str:
 
 def _drives(file_system: ServedFileSystem) -> str:
     """`2 x 10 data drives x 15,360 GB`."""
-    of = "data drives" if file_system.raid else "drives"
-    in_groups = [each for each in file_system.drives if each.groups]
+    unit = "data drives" if file_system.raid else "drives"
+    in_groups = [drive for drive in file_system.drives if drive.groups]
     return " + ".join(
-        f"{_count(file_system, each.groups, file_system.data)} {of} x {each.capacity_gb:,g} GB" for each in in_groups
+        f"{_count(file_system, drive.groups, file_system.data)} {unit} x {drive.capacity_gb:,g} GB"
+        for drive in in_groups
     )
 
 
 def _rates(file_system: ServedFileSystem, direction: Direction) -> str:
-    of = file_system.size if direction == "read" else file_system.data
-    in_groups = [each for each in file_system.drives if each.groups]
+    per_group = file_system.size if direction == "read" else file_system.data
+    in_groups = [drive for drive in file_system.drives if drive.groups]
     return " + ".join(
-        f"{_count(file_system, each.groups, of)} drives x {each.rate(direction):g} GB/s" for each in in_groups
+        f"{_count(file_system, drive.groups, per_group)} drives x {drive.rate(direction):g} GB/s" for drive in in_groups
     )
 
 
-def _count(file_system: ServedFileSystem, groups: int, of: int) -> str:
-    return f"{groups} x {of}" if file_system.raid else f"{groups}"
+def _count(file_system: ServedFileSystem, groups: int, per_group: int) -> str:
+    return f"{groups} x {per_group}" if file_system.raid else f"{groups}"
