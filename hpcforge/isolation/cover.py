@@ -2,7 +2,7 @@
 
 Neighbouring leaves are taken two at a time, the last of them three or four where the number is odd or the last leaf has
 fewer nodes. Nodes at the same place of these leaves form pairs: a shift pattern, which a fat-tree carries without
-contention. A node without another at its place meets a node of another leaf. Pure.
+contention. A node without another at its place is paired with a node of another leaf. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SMALL = 8  # nodes of which every pair is measured
 
 
 def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes: every pair."""
+    """Return pairs of nodes that share leaves; with an odd number one node is in two. A few nodes: every pair."""
     if len(wiring.nodes) <= SMALL:
         return [*_every_pair(sorted(usable))]
     pairs: list[tuple[int, int]] = []
@@ -29,7 +29,7 @@ def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]
 
 
 def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours that have not met."""
+    """Return pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours not yet paired."""
     if len(wiring.nodes) <= SMALL:
         return []
     if not wiring.known:
@@ -40,7 +40,7 @@ def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]
 
 
 def _every_pair(nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each pair once, in turns in which each node has one partner."""
+    """Yield each pair once, in turns with one partner for each node."""
     ring = [*nodes, *([-1] if len(nodes) % 2 else [])]
     for _ in range(len(ring) - 1):
         yield from ((a, b) for a, b in zip(ring[: len(ring) // 2], reversed(ring), strict=False) if a >= 0 and b >= 0)
@@ -60,7 +60,7 @@ def _neighbours(units: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
 
 
 def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tuple[int, int]]:
-    """Pairs of one group of leaves. A node meets the first of its place; without a partner it meets another leaf's."""
+    """Yield pairs of one group of leaves: the first node of a place with the others, or with one of another leaf."""
     at_place: dict[int, list[int]] = {}
     for unit in units:
         for node in unit:
@@ -89,9 +89,7 @@ def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
 
 
 def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
-    """Return the cables and uplinks that no answered measurement loaded, and the number of uplinks loaded in one
-    direction.
-    """
+    """Return cables and uplinks without load in any answered measurement, and the number of uplinks loaded one way."""
     wiring = state.wiring
     loaded: set[tuple[Part, str]] = set()
     for pair in {(measurement.a, measurement.b) for measurement in state.met if not measurement.silent}:
@@ -103,7 +101,7 @@ def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
 
 
 def unmet(state: State, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs for usable nodes that no measurement with a partner has included, preferably inside of their leaf."""
+    """Return pairs for usable nodes without a measured pair, preferably inside of their leaf."""
     paired = {node for measurement in state.met for node in (measurement.a, measurement.b)}
     pairs = []
     for node in sorted({*usable} - paired):

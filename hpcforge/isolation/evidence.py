@@ -12,9 +12,9 @@ from hpcforge.isolation.state import BadPart, FleetLine, Judgement, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
-_WHOLE_PARTS = ("node", "uplinks", "leaf")  # parts that are bad only if everything through them is
-_GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be good nevertheless
-_FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_WHOLE_PARTS = ("node", "uplinks", "leaf")  # parts that are bad only if all values through them are
+_GOOD_OF_WHOLE = 0.02  # the allowed share of good values through a bad part of these kinds
+_FIRST_ROUNDS = 3  # in these, pairs are measured for their own sake
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Weight:
 
 @dataclass
 class Evidence:
-    """All measurements of pairs, by node, and what they say. It is made for one step, and then forgotten."""
+    """All measurements of pairs, by node, and their evidence. One step uses it."""
 
     state: State
 
@@ -81,7 +81,7 @@ class Evidence:
                     yield Part("uplink", leaf, uplink)
 
     def through(self, part: Part) -> Iterator[tuple[Low, Way, int]]:
-        """Each value that was measured through a part: where, in which direction, and with which other node or leaf."""
+        """Yield each value through a part: its place, its direction, and the other node or leaf."""
         wiring, measurements = self.state.wiring, self.state.met
         if part.kind == "pair":
             for number in self.of_pair[part.of, part.at]:
@@ -131,9 +131,9 @@ class Evidence:
     _weighed: dict[Part, dict[Way, Weight]] = field(default_factory=dict)
 
     def bad_ways(self, part: Part) -> list[Weight]:
-        """Return the directions in which nothing through a part was good; of a whole node or leaf nearly nothing.
+        """Return the directions without a good value through a part; for a whole node or leaf nearly without.
 
-        A pair without an answer does not tell which direction is bad: it counts where all of them are.
+        A pair without an answer does not show which direction is bad: it counts only if all are.
         """
         if part in self._bad:
             return self._bad[part]
@@ -185,7 +185,7 @@ class Evidence:
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.
 
-        A pair that met only so that others could be judged is not judged itself: it is enough that its parts were good.
+        A pair that was measured only to judge others is not judged itself: it is enough that its parts were good.
         """
         measurements = self.state.met
         same_pair = self.of_pair[measurements[low[0]].a, measurements[low[0]].b]
@@ -196,5 +196,5 @@ class Evidence:
         return not judged and not any(low in weight.low for part in parts for weight in self.bad_ways(part))
 
     def finding(self, verdict: Judgement, parts: tuple[Part, ...], lows: Collection[Low], good: int = 0) -> BadPart:
-        """Return what is named for low values."""
+        """Return the finding for low values."""
         return BadPart(verdict, parts, *self.measured(lows), len(lows), good, self.rounds(lows))

@@ -13,15 +13,15 @@ from hpcforge.isolation.state import BadPart, Counts, Judgement, Part
 from hpcforge.isolation.unsteady import PATIENCE, UNSTEADY, loose_uplinks, unsteady_parts
 from hpcforge.isolation.wiring import NodeWiring
 
-# of parts that explain as much: first
+# which of equally good explanations comes first
 _ORDER = ("pair", "cable", "uplink", "node", "uplinks", "leaf")
-_NEAR = 0.9  # of the line: where a path is not lower, noise may take a slow part of it over the line elsewhere
-_BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
+_NEAR = 0.9  # of the line: above it, a slow part of the path may exceed the line elsewhere by noise
+_BY_CHANCE = 1e-4  # the share of fleets whose routes differ from the plan and make an uplink look bad
 
 
 @dataclass(frozen=True)
 class PairReading:
-    """The parts that are named by measurements of pairs, what is still open, and parts that are measured again."""
+    """The result of pairs' measurements: findings, open low values, and parts to measure again."""
 
     findings: tuple[BadPart, ...]
     open: tuple[Low, ...]
@@ -30,9 +30,9 @@ class PairReading:
 
 
 def explain(evidence: Evidence, bad_parts: AbstractSet[Part]) -> PairReading:
-    """Name the fewest parts through which nothing was good. Each low value counts once; those of `bad_parts` do not.
+    """Find the fewest parts without any good value. Each low value counts once; those of `bad_parts` do not.
 
-    Each finding takes low values that none before it explains, so there are at most as many as low values.
+    Each finding explains low values that no earlier one does, so there are at most as many as low values.
     """
     counts = evidence.state.counts.get("pair", Counts())
     unexplained = {low for low in evidence.lows if bad_parts.isdisjoint(_explaining(evidence, low))}
@@ -61,16 +61,16 @@ def explain(evidence: Evidence, bad_parts: AbstractSet[Part]) -> PairReading:
 
 
 def _explaining(evidence: Evidence, low: Low) -> set[Part]:
-    """Return what explains a low value without measurements of pairs: a bad node, a bad adapter, a slow rail."""
+    """Return the nodes and adapters that explain a low value by their own measurements."""
     measurement, rail = evidence.state.met[low[0]], low[1] // 2
     ends = (measurement.a, measurement.b)
     return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
 
 
 def _best(evidence: Evidence, unexplained: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """Return the part that explains most of what is left, and that; several if they explain the same and none else.
+    """Return the part that explains most of the remaining low values, and these; several parts if they tie.
 
-    What is left must be enough by itself: a low value that another part explains says nothing of this one.
+    The remaining values must suffice: a low value that another part explains is not evidence against this one.
     """
     counts = Counter(part for low in unexplained for part in evidence.path(low))
     order = sorted((p for p in counts if counts[p] >= enough), key=lambda p: (-counts[p], _ORDER.index(p.kind), p))
@@ -100,7 +100,7 @@ def _best(evidence: Evidence, unexplained: AbstractSet[Low], enough: int) -> tup
 
 
 def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[int]:
-    """Return the other nodes or leaves of low values; of a cable or node not those that were low with others alike."""
+    """Return the other nodes or leaves of low values; for a cable or node without those also low with others."""
     if part.kind not in ("cable", "node"):
         return {*lows.values()}
     return {
@@ -112,7 +112,7 @@ def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[in
 
 
 def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """Return those of parts that explain the same: cables before all cables of a leaf."""
+    """Return the tied parts that explain the same: single cables before all cables of a leaf."""
     single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
     same = [part for part, lows in single if lows == single[0][1]]
     return (tuple(same), single[0][1]) if same else None
@@ -121,7 +121,7 @@ def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[L
 def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
     """Yield other cables that explain low values as well as a cable does: no measurement shows them apart.
 
-    Nor is the cable of a node that has a leaf for itself told from the leaf.
+    Nor does any distinguish the cable of the only node on a leaf from the leaf.
     """
     if part.kind not in ("cable", "uplink"):
         return
@@ -139,9 +139,9 @@ def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
 
 
 def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Return whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+    """Return whether enough paths over an uplink are low to exclude other routes than planned, in nearly all fleets.
 
-    Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
+    The chance is that of another uplink, taking each path at random, to take this number of one planned uplink's paths.
     """
     return part.kind != "uplink" or _by_chance(evidence, part.of, len(evidence.paths(lows))) <= _BY_CHANCE
 
@@ -163,9 +163,9 @@ def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
 def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
     """Return whether a path may be low because of a part on its way, though that was good elsewhere.
 
-    A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
-    Where paths across leaves are slower than inside by design, or inside than across since most nodes are, being good
-    there shows nothing of the ends of one that is faster.
+    A slightly slow part is low on some paths alone, and a part that is slow at times may be so on one rail. If paths
+    across leaves are slower than inside by design, or paths inside slower as most nodes are, good values there are not
+    evidence for the ends of a faster path.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
     value, line = evidence.measured(lows)
@@ -186,7 +186,7 @@ def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> boo
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Yield findings; uplinks and unsteady cables are in doubt where anything else over their leaf is, by routes."""
+    """Yield findings; uplinks and unsteady cables are in doubt if anything else over their leaf is, by routes."""
     leaves = {
         leaf for finding in findings if finding.verdict == "could not tell" for leaf in _leaves(evidence, finding.parts)
     }

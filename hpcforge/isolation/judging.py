@@ -1,4 +1,4 @@
-"""Judge which values of a round are low. Pure."""
+"""Find the low values of a round. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hpcforge.isolation.state import (
 )
 from hpcforge.isolation.wiring import NodeWiring
 
-# What pairs show besides their rates: a long round trip, and what TCP sends again, twice or out of order. Pure.
+# Symptoms of pairs besides rates: long round trips, and segments that TCP sends again, twice or out of order. Pure.
 #
 # A node shows a symptom if each of its pairs does, in three rounds; a path, if both its ends do not with other
 # partners. A line is a multiple of the fleet's median, and of the control pairs' in a round that is slow for all, and
@@ -44,7 +44,7 @@ FLOORS: Mapping[Quantity, float] = {
     "reorders_per_1000_segments": 5.0,
 }
 _MULTIPLE = 5.0
-_MOST_PATHS = 4  # of so many pairs at most one is a path by itself: more are a longer way by design
+_MOST_PATHS = 4  # at most one of this many pairs is a slow path: more are a longer way by design
 _ROUNDS = 3
 _PARTNERS, _CONTROLS = 2, 2  # in a round
 Values = Mapping[tuple[int, int], Sequence[Symptom]]
@@ -52,7 +52,7 @@ Values = Mapping[tuple[int, int], Sequence[Symptom]]
 
 @dataclass(frozen=True)
 class _Suspects:
-    """The parts whose every value of a quantity on a rail is high, and those of their pairs that are."""
+    """The parts with only high values of a quantity on a rail, and these values."""
 
     quantity: Quantity
     usual: float
@@ -143,12 +143,12 @@ def _suspects(state: State, quantity: Quantity, rail: int, values: Values) -> _S
 
 
 def _compared(state: State, value: Symptom) -> tuple[int, bool]:
-    """Return what a value is compared with: its round, and whether the pair is of two leaves."""
+    """Return the key of comparable values: the round, and whether the pair is across leaves."""
     return value.round, state.wiring.unit_of[value.a] != state.wiring.unit_of[value.b]
 
 
 def _lines(state: State, quantity: Quantity, values: Values) -> Mapping[tuple[int, bool], float]:
-    """Return the highest value that is not high, by what a value is compared with."""
+    """Return the highest normal value, by the key of comparable values."""
     controls = {
         (round_.number, pair.a, pair.b) for round_ in state.rounds for pair in round_.pairs if pair.why == "control"
     }
@@ -166,8 +166,8 @@ def _lines(state: State, quantity: Quantity, values: Values) -> Mapping[tuple[in
     }
 
 
-_FEW = 3  # pairs that a rail is judged by at least; and nodes of which all may be bad instead
-_NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
+_FEW = 3  # the least number of pairs to judge a rail, and of nodes that may all be bad instead
+_NEARLY_ALL = 0.9  # the share of low values of a rail that is slow as a whole
 Lines = Mapping[str, FleetLine]
 PairValues = Mapping[tuple[int, int], tuple[float, ...]]
 
@@ -240,7 +240,7 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
 def _lines_of_pairs(
     kind: str, pairs: PairValues, levels: Sequence[float], before: Lines, wiring: NodeWiring
 ) -> Iterator[tuple[str, FleetLine]]:
-    """Yield a line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
+    """Yield a line for each rail: by all rails, or by its own values if it is slow as a whole.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
     By a plan, all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
@@ -262,7 +262,7 @@ def _lines_of_pairs(
 
 
 def _by_node(pairs: PairValues, places: slice) -> list[list[float]]:
-    """Values of pairs by node, at both ends: the node that reports them, the first, has others in few pairs."""
+    """Return the values of pairs by node, at both ends: as the reporting first end alone a node has few."""
     by_node: dict[int, list[float]] = {}
     for pair, values in pairs.items():
         for node in pair:
@@ -281,7 +281,7 @@ def _levels(pairs: PairValues) -> list[float]:
 
 
 def _bad_instead(pairs: Collection[tuple[int, int]]) -> int:
-    """How many nodes must be bad to make all pairs low: one of each pair, or all nodes but one."""
+    """Return how many nodes must be bad to make all pairs low: one of each pair, or all nodes but one."""
     return min(len(pairs), len({node for pair in pairs for node in pair}) - 1)
 
 
@@ -300,7 +300,7 @@ def _rail(wiring: NodeWiring, rail: int, slow: Collection[int], pairs: Collectio
 
 
 def _slow_moment(round_: Round, results: Results, lines: Lines) -> float:
-    """How slow nodes that are known to be good were in this round, at most 1: what others of the round are held to."""
+    """Return the speed of known good nodes in this round, at most 1: others of the round are compared with it."""
     good = [
         median(results.alone[test.node].compute)
         for test in round_.alone

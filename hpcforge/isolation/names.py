@@ -1,4 +1,4 @@
-"""Parts as a person finds them: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure.
+"""Names of parts for people: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure.
 
 GPUs count from 0, as the driver does; rails and uplinks from 1, as labels do.
 """
@@ -18,15 +18,15 @@ _TO = {"cable": ("node_leaf",), "uplink": ("leaf_spine",)}
 
 @dataclass(frozen=True)
 class PartNames:
-    """What the parts of a wiring are called. Without a fabric plan, `labels` is None."""
+    """The names of a wiring's parts. Without a fabric plan, `labels` is None."""
 
     wiring: NodeWiring
     labels: Labels | None = None
     where: Mapping[str, str] = field(default_factory=dict)  # of nodes: "rack g01, U3"
-    adapters_apart: bool = False  # whether each adapter was measured without its cable
+    adapters_apart: bool = False  # each adapter was measured without its cable
 
     def words(self, part: Part) -> str:
-        """One part."""
+        """Name one part."""
         if part.kind in ("node", "gpu", "adapter", "cable"):
             node = self._node(part.of)
             return {

@@ -1,9 +1,9 @@
 """The next round by the evidence, or the names. Pure.
 
 1. Every node alone: dead and slow nodes, GPUs and adapters are found before another node waits for them.
-2. Pairs that share leaves; of a few nodes every pair.
+2. Pairs that share leaves; every pair of few nodes.
 3. Pairs across neighbouring leaves, at the same place: every uplink that can carry traffic does.
-4. Only what was low, with partners that are good, until three measurements agree, or more where low values pass often.
+4. Only low pairs and parts, with good partners, until three measurements agree, or more if low values pass often.
 
 A node or GPU that is low alone is bad; a cable or adapter that is low with every partner; an uplink that is low
 from every leaf. Parts that are low now and then, too often for chance, are unsteady.
@@ -38,21 +38,21 @@ from hpcforge.isolation.state import (
 from hpcforge.isolation.unsteady import PATIENCE, SUSPECT, UNSTEADY
 from hpcforge.isolation.wiring import NodeWiring
 
-# What is measured again, with which partners, and why.
-_PARTNERS = 2  # others that a suspect meets in a round
-_TURNS = 4  # pairs that a node takes in a round
+# The choice of repeated measurements, their partners and reasons.
+_PARTNERS = 2  # partners of a suspect in a round
+_TURNS = 4  # pairs of a node in a round
 _CONTROL_PAIRS = 2
 
 
 class Pairs:
-    """The pairs of a round while it is put together: each once, and a bounded number for each node."""
+    """The pairs of a round under construction: each once, and a bounded number for each node."""
 
     def __init__(self) -> None:
         self.chosen: dict[tuple[int, int], Pair] = {}
         self.turns: Counter[int] = Counter()
 
     def add(self, pair: Pair) -> bool:
-        """Add a pair if both have a turn left; whether it is among those chosen now."""
+        """Add a pair if both nodes have a free turn; return whether it is chosen."""
         a, b = sorted((pair.a, pair.b))
         if (a, b) in self.chosen:
             return True
@@ -64,7 +64,7 @@ class Pairs:
 
 
 def pairs_again(evidence: Evidence, explained: PairReading, usable: Collection[int]) -> tuple[Pair, ...]:
-    """Pairs of the next round: each that was low repeats, and parts that were never good meet others that are good."""
+    """Return the pairs of the next round: repeats of low pairs, and parts that were never good with good partners."""
     chosen, tainted = Pairs(), _tainted(evidence, explained)
     open_pairs = {
         (measurement.a, measurement.b): number
@@ -87,7 +87,7 @@ def pairs_again(evidence: Evidence, explained: PairReading, usable: Collection[i
 
 
 def _tainted(evidence: Evidence, explained: PairReading) -> set[tuple[int, int]]:
-    """Nodes and rails that cannot show that another is good: there is a low value, or a bad part, on them."""
+    """Return nodes and rails that cannot prove another one good: they have a low value, or a bad part."""
     tainted: set[tuple[int, int]] = set()
     for number, place in explained.open:
         measurement = evidence.state.met[number]
@@ -104,7 +104,7 @@ def _tainted(evidence: Evidence, explained: PairReading) -> set[tuple[int, int]]
 
 
 def _never_good(evidence: Evidence, lows: Collection[Low]) -> Iterator[Part]:
-    """Yield the cables and uplinks of low values that no good value passed in that direction."""
+    """Yield the cables and uplinks of low values without a good value in that direction."""
     for low in lows:
         for part in evidence.path(low):
             if part.kind in ("cable", "uplink") and any(low in weight.low for weight in evidence.bad_ways(part)):
@@ -114,7 +114,7 @@ def _never_good(evidence: Evidence, lows: Collection[Low]) -> Iterator[Part]:
 def _others(
     evidence: Evidence, part: Part, tainted: Collection[tuple[int, int]], usable: Collection[int], chosen: Pairs
 ) -> Iterator[Pair]:
-    """Pairs that load a part and otherwise parts that are good, those first that take no more turns than others."""
+    """Yield pairs that load a part and otherwise good parts, nodes with the fewest turns first."""
     wiring = evidence.state.wiring
     if part.kind == "pair":
         yield Pair(part.of, part.at, "suspect")
@@ -146,14 +146,14 @@ def _others(
 def _over_uplink(
     evidence: Evidence, part: Part, tainted: Collection[tuple[int, int]], usable: Collection[int]
 ) -> Iterator[Pair]:
-    """Nodes of a leaf with nodes of others, reached over an uplink; those at its own place load it both ways."""
+    """Yield pairs of a leaf's nodes with others over an uplink; nodes at its own place load it both ways."""
     wiring = evidence.state.wiring
     measurements = evidence.state.met
-    # the cable of a node with low values has carried good ones: then it does not make this uplink look bad
+    # drop cables that have carried good values: these do not make this uplink look bad
     tainted = {link for link in tainted if evidence.bad_ways(Part("cable", *link))}
     links = [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable and (node, rail) not in tainted]
     links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
-    later: list[Pair] = []  # those that have met
+    later: list[Pair] = []  # of nodes that were paired before
     for node, rail in sorted(links, key=lambda link: wiring.uplink(part.of, *link) != part.at):
         paired = {partner for number in evidence.of_node[node] for partner in measurements[number][1:3]}
         before = {wiring.unit_of[partner] for partner in paired}
@@ -167,7 +167,7 @@ def _over_uplink(
 
 
 def _across(evidence: Evidence, leaf: int, usable: Collection[int]) -> Iterator[Pair]:
-    """Each node of a leaf with a node of another, by turns with all of them."""
+    """Yield a pair of each node of a leaf with a node of another leaf, in turn with all of them."""
     units, unit_of = evidence.state.wiring.units, evidence.state.wiring.unit_of
     for place, (node, _) in enumerate(evidence.state.wiring.on_leaf[leaf]):
         turn = len(evidence.of_node[node])
@@ -180,7 +180,7 @@ def _across(evidence: Evidence, leaf: int, usable: Collection[int]) -> Iterator[
 def _add_controls(
     evidence: Evidence, chosen: Pairs, tainted: Collection[tuple[int, int]], usable: Collection[int]
 ) -> None:
-    """Pairs of nodes on which nothing was low, and which are not in the round yet."""
+    """Add pairs of nodes without low values that are not in the round yet."""
     doubtful = {node for node, _ in tainted} | {*chosen.turns}
     free = [
         number
@@ -255,7 +255,7 @@ def _once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """What measurements of nodes alone say: who is measured again, and who gave no answer the last time."""
+    """The result of nodes' own measurements: findings, nodes to measure again, and nodes without a last answer."""
 
     findings: tuple[BadPart, ...]
     again: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Parts that are low now and then, more often than chance makes them. Pure."""
+"""Parts that are low at times, more often than by chance. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hpcforge.isolation.evidence import Evidence, Low, Weight
 from hpcforge.isolation.lines import AGREEING, surprise, tail
 from hpcforge.isolation.state import Counts, Part
 
-UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
-SUSPECT = 0.05  # and one below this is measured again
-_WITH_OWN = 1e-3  # the same where the part's own low values count among those that pass: of few nodes they are most
+UNSTEADY = 1e-5  # a part is unsteady if it is as low by chance in fewer runs than this
+SUSPECT = 0.05  # below this it is measured again
+_WITH_OWN = 1e-3  # the same with the part's own low values among the passing ones: with few nodes they are most
 PATIENCE = 16  # values of a part after which it is not measured again
 _SUSPECT_LEAF = 0.2  # the same of a leaf, whose values across are many
 _ORDER = ("pair", "cable", "uplink")
@@ -21,26 +21,26 @@ _ORDER = ("pair", "cable", "uplink")
 
 @dataclass(frozen=True)
 class Sometimes:
-    """A part that is low in several measurements and not in all; several, if the same values are low through them."""
+    """A part that is low in several measurements and not in all; several parts if they share these values."""
 
     parts: tuple[Part, ...]
     low: AbstractSet[Low]
     good: int
-    chance: float  # how many parts of a fleet would be low so often
+    chance: float  # the expected number of parts of a fleet that are as low by chance
     agrees: bool  # whether enough runs, rounds and partners show it
     suspect: float = SUSPECT
     patience: int = PATIENCE
 
     @property
     def values(self) -> int:
-        """How many values were measured through it."""
+        """The number of values through it."""
         return len(self.low) + self.good
 
 
 def unsteady_parts(evidence: Evidence, unexplained: AbstractSet[Low]) -> Iterator[Sometimes]:
-    """Cables, uplinks and paths, those that explain most first; each low value once.
+    """Yield cables, uplinks and paths, those that explain most first; each low value once.
 
-    A path that is low whenever it is measured says nothing of parts that are low now and then.
+    A path that is always low is not evidence for parts that are low at times.
     """
     every, unexplained = unexplained, {low for low in unexplained if not evidence.always(low)}
     counts = Counter(part for low in unexplained for part in evidence.path(low) if part.kind in _ORDER)
@@ -54,7 +54,7 @@ def unsteady_parts(evidence: Evidence, unexplained: AbstractSet[Low]) -> Iterato
         used.update(low)
         good = sum(w.good for w in ways)
         neighbour_rate = _rate_beside(evidence, part, low.keys(), good)
-        others = replace(fleet, passing=min(fleet.passing, len(every - low.keys())))  # its own are no measure of it
+        others = replace(fleet, passing=min(fleet.passing, len(every - low.keys())))  # without its own low values
         chance = surprise(others, len(low), good, neighbour_rate)
         agrees = _agrees(evidence, low) and (part.kind == "pair" or len({*low.values()}) > 1)
         agrees = agrees and 2 * sum(map(evidence.once_good, low)) >= len(low)
@@ -63,7 +63,7 @@ def unsteady_parts(evidence: Evidence, unexplained: AbstractSet[Low]) -> Iterato
 
 
 def loose_uplinks(evidence: Evidence, unexplained: AbstractSet[Low]) -> Iterator[Sometimes]:
-    """Leaves whose values across are low more often than those of others, as where routes are adaptive.
+    """Yield leaves with more low values across than others, as with adaptive routes.
 
     Each value may take any uplink then: one that is slow makes some values of every path low.
     """
@@ -91,7 +91,7 @@ def loose_uplinks(evidence: Evidence, unexplained: AbstractSet[Low]) -> Iterator
 
 
 def _with_same(lows: dict[int, set[Low]]) -> Iterator[list[int]]:
-    """Leaves with two low values or more, most first; those with the same together, and each value once."""
+    """Yield leaves with two low values or more, most first; leaves with the same values together, each value once."""
     used: set[Low] = set()
     leaves = sorted(lows, key=lambda leaf: (-len(lows[leaf]), leaf))
     for leaf in leaves:
@@ -106,7 +106,7 @@ def _agrees(evidence: Evidence, low: Collection[Low]) -> bool:
 
 
 def _rate_beside(evidence: Evidence, part: Part, low: AbstractSet[Low], good: int) -> float:
-    """How often values over the same leaf are low that do not depend on a part: it must exceed that."""
+    """Return the rate of low values over the same leaf without a part, which the part must exceed."""
     wiring = evidence.state.wiring
     if not wiring.known:
         return 0.0
@@ -117,7 +117,7 @@ def _rate_beside(evidence: Evidence, part: Part, low: AbstractSet[Low], good: in
 
 
 def _low_beside(evidence: Evidence, leaves: Collection[int], low: AbstractSet[Low], good: int) -> float:
-    """How often values across some leaves are low, without those of a part."""
+    """Return the rate of low values across some leaves, without those of a part."""
     weights: list[Weight] = [w for leaf in leaves for w in evidence.weigh(Part("uplinks", leaf)).values()]
     others = len({value for w in weights for value in w.low} - low)
     count = sum(len(w.low) + w.good for w in weights) - len(low) - good

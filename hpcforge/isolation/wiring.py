@@ -14,10 +14,10 @@ _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by desti
 
 @dataclass(frozen=True)
 class NodeWiring:
-    """The nodes of a test by number, and where their links end. Without a fabric plan there is no leaf, and a link for
-    each GPU, or one.
+    """The nodes of a test by number, and the leaves of their links. Without a fabric plan there is no leaf, and a link
+    for each GPU, or one.
 
-    Routes are taken to be static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
+    Routes are assumed static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
     leaf) mod (number of uplinks), as destination-mod-k routing of fat-trees does.
     """
 
@@ -48,7 +48,7 @@ class NodeWiring:
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:
-        """Nodes that share the leaf of their first rail, by place; all nodes where no leaf is known."""
+        """The nodes that share the leaf of their first rail, by place; all nodes if no leaf is known."""
         if not self.known:
             return (tuple(range(len(self.nodes))),)
         units: dict[int, list[int]] = defaultdict(list)
@@ -81,12 +81,12 @@ class NodeWiring:
 
     @cached_property
     def most_places(self) -> int:
-        """Places on the leaf that has most."""
+        """The number of places on the leaf with most."""
         return 1 + max((place for places in self.place for place in places), default=-1)
 
     @cached_property
     def on_leaf(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
-        """The nodes of each leaf, with the rail by which they are on it."""
+        """The nodes of each leaf, with the rail that connects them."""
         links_by_leaf: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for node, leaves in enumerate(self.leaf):
             for rail, leaf in enumerate(leaves):

@@ -1,1 +1,1 @@
-"""What a rehearsal on one machine stands in for, and what it leaves out: rules over a `Cluster`. Pure."""
+"""Stand-ins and omissions of a rehearsal on one machine: rules over a `Cluster`. Pure."""

@@ -1,9 +1,9 @@
-"""What a rehearsal has instead of the real thing, file by file, each difference under the stand-in that makes it.
+"""Differences of a rehearsal from the real cluster, file by file, each under the stand-in that causes it.
 
-The rules are applied one after the other, and what the roles make of the cluster is compared after each: what a step
-changes is that stand-in's. Two things no stand-in explains. One is a difference between the last step and what the
-rehearsal's own compile gives. The other is a file that says more of the lab than where it is: the same lab is compiled
-with another subnet, other keys and elsewhere on the disk, and its files may differ from the lab's in the subnet alone.
+The rules are applied one after the other. After each the roles are compiled again: a change belongs to the stand-in of
+that step. Two kinds of differences have no stand-in. One is between the last step and the rehearsal's own compile. The
+other is a file that depends on more of the lab than its subnet: the same lab is compiled with another subnet, other
+keys and another path on the disk, and its files may differ from the lab's in the subnet alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
 from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
 from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, left_out, rehearsed, rehearsed_roles, steps
 
-Compile = Callable[[Sequence[Role], Cluster], Desired]  # without secrets: no real one is read
+Compile = Callable[[Sequence[Role], Cluster], Desired]  # without reading real secrets
 Key = tuple[str, str]  # node, and path or role
 Texts = Mapping[Key, str]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One text that differs, and all the nodes where it does in the same way: the hunks of a unified diff."""
+    """The same difference of one text on several nodes: the hunks of a unified diff."""
 
     what: str  # a path; or `ROLE: packages, units, ...`
     nodes: tuple[str, ...]
@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Explained:
-    """A stand-in, and what it changes."""
+    """A stand-in, and its changes."""
 
     stand_in: StandIn
     differences: tuple[Difference, ...]
@@ -45,7 +45,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Compared:
-    """A site and its rehearsal on these nodes. What is `unexplained` should not be."""
+    """A site compared with its rehearsal on these nodes. An `unexplained` difference is a defect."""
 
     nodes: tuple[str, ...]
     explained: tuple[Explained, ...]
@@ -55,7 +55,7 @@ class Compared:
 def compare(
     real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], own: Desired, compiled: Compile
 ) -> Compared:
-    """Compare what nodes of the real cluster would get with `own`: what those of the rehearsal do get."""
+    """Compare the texts for nodes of the real cluster with `own`, those of the rehearsal."""
     nodes = tuple(name for name in real.by_name if name in lab.machines)
     before, cluster = texts(compiled(roles, real), nodes), real
     explained = []
@@ -89,7 +89,7 @@ def _find_lab_details(
     own_texts: Texts,
     compiled: Compile,
 ) -> Iterator[Difference]:
-    """Texts that differ between this lab and one that is alike but somewhere else."""
+    """Yield texts that differ between this lab and the same lab elsewhere."""
     moved_cluster, _ = rehearsed(real, elsewhere(lab), rules)
     moved = texts(compiled(roles, moved_cluster), lab.machines)
     expected, moved = ({key: as_elsewhere(lab, text) for key, text in by_key.items()} for by_key in (own_texts, moved))
@@ -97,7 +97,7 @@ def _find_lab_details(
 
 
 def texts(desired: Desired, nodes: Collection[str]) -> dict[Key, str]:
-    """Every file of these nodes as text, and beside files what a role has there. A secret is named where it belongs."""
+    """Return every file of these nodes as text, with names for secrets, and a role's other resources."""
     by_key: dict[Key, str] = {}
     for node in nodes:
         for role in desired.nodes[node]:

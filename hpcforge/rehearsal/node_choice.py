@@ -1,4 +1,4 @@
-"""Which nodes of a cluster are rehearsed."""
+"""The nodes of a cluster to rehearse."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def chosen(cluster: Cluster, node_set: str | None) -> tuple[str, ...]:
     kind.
 
     The default is every node with a function other than worker, the first three workers of each group, and the first
-    node of a partition that has none of these. Nodes that carry a service are always included. Raise `SelectionError`
-    where `node_set` names nothing.
+    node of a partition without any of these. Nodes that carry a service are always included. Raise `SelectionError`
+    if `node_set` names no node.
     """
     selected = select(cluster, [node_set], []) if node_set else (*_of_each_kind(cluster),)
     needed = {*selected, *carriers(cluster)}
@@ -43,11 +43,11 @@ def _of_each_kind(cluster: Cluster) -> Iterator[str]:
     yield from (partition.nodes[0] for partition in cluster.slurm.partitions if not first.intersection(partition.nodes))
 
 
-# What a machine of a lab is made with, as its blueprint declares it: network cards and drives. Pure.
+# The network cards and drives of a lab's machine, by its blueprint. Pure.
 
 
 _MOST_DRIVES = 8  # of a machine of a lab
-_EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
+_EMULATED = ("ethernet", "roce")  # RoCE is Ethernet
 
 
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
@@ -69,5 +69,5 @@ def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
 
 
 def drives(server: Server) -> int:
-    """How many drives a machine has beside its disk, of those that its hardware declares."""
+    """Return the number of a machine's drives beside its disk, of those that its hardware declares."""
     return min(_MOST_DRIVES, sum(count for count, _ in map(counted, server.nvme)))

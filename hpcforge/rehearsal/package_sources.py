@@ -1,4 +1,4 @@
-"""Package sources of roles in a rehearsal: what the lab's proxy passes, and roles whose sources are out of reach."""
+"""Package sources of roles in a rehearsal: those through the lab's proxy, and roles with unreachable sources."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def every(by_role: Origins) -> tuple[str, ...]:
 
 
 def out_of_reach(by_role: Origins, reached: Reached | None) -> dict[str, str]:
-    """Return the roles whose packages a rehearsal cannot get, and why. `reached` None: it is not up, and all is taken
-    to be in reach.
+    """Return the roles with packages that a rehearsal cannot get, and the reasons. `reached` None: it is not up, and
+    all sources count as reachable.
 
-    Plain http needs no leave of the lab's proxy, so one that was never looked at is in reach.
+    Plain http does not need the lab's proxy, so an untried source is reachable.
     """
     if reached is None:
         return {}
@@ -61,7 +61,7 @@ def out_of_reach(by_role: Origins, reached: Reached | None) -> dict[str, str]:
 
 
 def passed(by_role: Origins, reached: Reached | None) -> StandIn | None:
-    """Say what nodes fetch over TLS through the lab's proxy; None: nothing."""
+    """Return the stand-in for sources that nodes fetch over TLS through the lab's proxy; None without any."""
     away = out_of_reach(by_role, reached)
     through = every({role: several for role, several in by_role.items() if role not in away})
     secure = [origin for origin in through if origin.startswith("https:")]

@@ -1,6 +1,6 @@
-"""The rules: what a lab of containers on one machine cannot have, and what stands there instead.
+"""The rules of stand-ins: parts of a cluster that a lab on one machine lacks, and their substitutes.
 
-A rule more is an entry of `RULES` more. Their order counts: each sees the cluster that those before it made.
+Each rule is an entry of `RULES`. Their order matters: each gets the cluster that the earlier ones changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hpcforge.rehearsal.lab_facts import SHARED_FOLDER, LabFacts
 from hpcforge.rehearsal.stand_ins import StandInRule
 
 Statement = tuple[str, str] | None
-_TIMES = ("s", "ms", "us", "ns")  # units of how long
+_TIMES = ("s", "ms", "us", "ns")  # units of time
 _TENTH = 0.1  # of the median
 _SHARED = 2  # times the limit of a ratio of speeds, where nodes share cores: a rank that waits for one is not slow
 
@@ -263,7 +263,7 @@ def _describe_storage(cluster: Cluster, lab: LabFacts) -> Statement:
 
 
 def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
-    """Containers share a folder of their host; nodes with a kernel of their own have something small in memory."""
+    """Mount a shared folder of the host in containers, or a small file system in memory with a kernel of its own."""
     instead = _out_of_reach(cluster)
 
     def near(file_system: FileSystem) -> FileSystem:
@@ -278,14 +278,14 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
         ours = replace(local, server=None, path=None, network=None)
         return replace(ours, drives=None, homes=False, volume=None, quota_gib=None)
 
-    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them
+    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # memory is not a place for homes
     return replace(cluster, storage=tuple(map(near, cluster.storage)), users=users)
 
 
 def _on_cpus(cluster: Cluster) -> PyTorch | None:
     """Return the build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
 
-    None where the cluster has no PyTorch, or one for CPUs already.
+    None if the cluster has no PyTorch, or already one for CPUs.
     """
     catalog, torch = load_catalog(), cluster.pytorch
     system = catalog.distributions.get((cluster.os.name, cluster.os.release))
@@ -300,14 +300,14 @@ def _on_cpus(cluster: Cluster) -> PyTorch | None:
 
 
 def _wheels_on_cpus(framework: Framework, cluster: Cluster) -> tuple[Wheel, ...]:
-    """Return the wheels of a framework's build for CPUs; its own where there is none."""
+    """Return the wheels of a framework's build for CPUs; its own without such a build."""
     system = load_catalog().distributions.get((cluster.os.name, cluster.os.release))
     pinned = FRAMEWORKS[framework.name].build(framework.version, system.python, system.libc) if system else None
     return tuple(Wheel(wheel.file, wheel.sha256) for wheel in pinned.wheels) if pinned else framework.wheels
 
 
 def _for_gpus(cluster: Cluster) -> list[Framework]:
-    """Frameworks beside PyTorch whose wheels are for GPUs."""
+    """Return frameworks beside PyTorch with wheels for GPUs."""
     others = (framework for framework in cluster.frameworks if framework.name != "pytorch")
     return [framework for framework in others if framework.wheels != _wheels_on_cpus(framework, cluster)]
 
@@ -438,7 +438,7 @@ def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 
 
 def _reaching(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the variables of roles that a rehearsal empties, since what they name is outside, by role."""
+    """Return by role the variables that a rehearsal empties, since they name things outside."""
     emptied = {
         role: [name for name, value in values.items() if not value and cluster.variables.get(role, {}).get(name)]
         for role, values in cluster.rehearsed_variables.items()

@@ -18,13 +18,13 @@ TIMED_OUT = 124  # of timeout(1)
 
 @dataclass(frozen=True)
 class Blame:
-    """What went wrong, and where, as far as can be told."""
+    """The fault, and its rank and node if they are known."""
 
     status: Status
     detail: str
     rank: int | None = None
     node: str | None = None
-    next_command: str = ""  # "": by the node
+    next_command: str = ""  # "": chosen by the node
 
 
 def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
@@ -55,7 +55,7 @@ def next_command(job: Launch, blame: Blame) -> str:
 
 
 def head_lost(transcript: Transcript, ran: Completed) -> Blame | None:
-    """Return the blame for a lost head: there is no output because of it."""
+    """Return the blame for a lost head, which leaves no output."""
     if ran.rc is not None or transcript.hosts:
         return None
     return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
@@ -81,7 +81,7 @@ def without_gpus(job: Launch, transcript: Transcript) -> Blame | None:
 
 
 def by_slurm(transcript: Transcript, end: JobEndReason | None) -> Blame | None:
-    """Return Slurm's account: why it ended the job, which node failed, or which task exceeded the job's memory."""
+    """Return the blame by Slurm: its reason for ending the job, a failed node, or a task above the job's memory."""
     node = next(iter(transcript.failed_nodes), None)
     if end is not None and (end.nodes or node is None):
         return Blame(end.status, end.detail, None, end.node, end.next_command)
@@ -118,7 +118,7 @@ def required(
 
 
 def _killed(transcript: Transcript) -> bool:
-    """Whether SIGKILL ended a process, by torchrun or Slurm; 137 is how a shell tells of it."""
+    """Whether SIGKILL ended a process, by torchrun or Slurm; a shell reports it as 137."""
     return any(end.code == -signal.SIGKILL for end in transcript.exits.values()) or any(
         end in ("Killed", f"Exited with exit code {128 + signal.SIGKILL}") for end in transcript.task_ends.values()
     )
@@ -130,7 +130,7 @@ def last_line(lines: Iterable[str]) -> str:
 
 
 def last_words(transcript: Transcript, ran: Completed) -> str:
-    """How a step ended that named no node."""
+    """Return how a step without a named node ended."""
     if transcript.slurm_errors:
         return f"srun ended with exit code {ran.rc}: {transcript.slurm_errors[0]}"
     return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"

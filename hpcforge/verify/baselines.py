@@ -21,15 +21,15 @@ VERIFICATIONS_PATH = "/var/lib/hpcforge/verifications.json"  # on the head
 SCHEMA_VERSION = 1
 MOST_BASELINES = 8
 MOST_RUNS = 50
-_VALUES = 5  # of a key that are kept
-_LARGEST = 4 * 2**20  # bytes of the text: what one request may carry with ease
+_VALUES = 5  # kept for each key
+_LARGEST = 4 * 2**20  # bytes of the text: one request carries them easily
 
 Values = Mapping[str, Mapping[str, Sequence[float]]]  # by measure and part, the oldest first
 
 
 @dataclass(frozen=True)
 class SavedTest:
-    """The values of one test, and the software with which they were measured, by what it is."""
+    """The values of one test, and the versions of the software at that time."""
 
     fingerprint: Mapping[str, str]
     values: Values
@@ -64,9 +64,9 @@ class PastVerification:
 
 @dataclass(frozen=True)
 class Verifications:
-    """All that is kept. `problem` says why it cannot be read."""
+    """The records of verifications. `problem` is the reason why they cannot be read."""
 
-    baselines: tuple[Baseline, ...] = ()  # the one that was saved last comes last
+    baselines: tuple[Baseline, ...] = ()  # in the order of saving
     runs: tuple[PastVerification, ...] = ()
     usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of its last runs that passed
     problem: str | None = None
@@ -99,7 +99,7 @@ def difference(current: Mapping[str, str], saved: Mapping[str, str]) -> str:
 
 
 def dump(verifications: Verifications) -> str:
-    """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out, then usual rates."""
+    """Return JSON text of at most 4 MiB: without the oldest baselines if they do not fit, then without usual rates."""
     baselines, usual = list(verifications.baselines), dict(verifications.usual)
     while True:
         document = {
@@ -123,7 +123,7 @@ _USUAL = TypeAdapter(dict[str, SavedTest])
 
 
 def load(text: str | None) -> Verifications:
-    """Read what `dump` wrote; None: nothing was. Text that cannot be read gives a `problem`, never an exception."""
+    """Read text of `dump`; None: no records yet. Unreadable text gives a `problem`, never an exception."""
     if text is None:
         return Verifications()
     try:

@@ -1,8 +1,8 @@
 """The actual cables: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
 
 LLDP: `lldpctl -f json` (or json0, keyvalue) of each node or switch. InfiniBand: `ibnetdiscover`, with any of its
-options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that
-it was written on, and `FABRIC.ibnetdiscover`.
+options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, where NAME is the reporting
+machine, and `FABRIC.ibnetdiscover`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpcforge.errors import ExpectedError
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)
 _LLDP, _IB = ".lldp.json", ".ibnetdiscover"
-_MOST = 4 << 20  # characters of a machine's neighbours, which any machine on its cables can announce
+_MOST = 4 << 20  # characters of a machine's neighbours; any machine on its cables can announce them
 
 _KEYVALUE = re.compile(
     r"lldp\.(?P<interface>.+?)\.(?:(?P<first>via)|chassis\.(?P<chassis>name|descr|mac|local|ifname|ip)|"
@@ -47,12 +47,12 @@ _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the s
 
 
 class CablingError(ExpectedError):
-    """What was read says nothing of cables."""
+    """The input does not describe cables."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """The cables in one answer, and the neighbours or lines in it that are not understood."""
+    """The cables in one answer, and the neighbours or lines that cannot be parsed."""
 
     pairs: tuple[tuple[ReportedEnd, ReportedEnd], ...]
     left_out: tuple[str, ...]
@@ -81,7 +81,7 @@ def parse_lldp(text: str, name: str) -> Reports:
 
 
 def _left_out(interface: str, entry: Mapping[str, object]) -> str:
-    """Why a neighbour tells nothing of a cable; empty: it does."""
+    """Return why a neighbour does not describe a cable; "" if it does."""
     if _LOGICAL.match(interface):
         return f"{interface} is not a port"
     if _value(_first(entry, "port").get("ttl")) == "0":
@@ -195,7 +195,7 @@ def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: 
 def heard(
     lldp: Mapping[str, str], discovered: Mapping[str, str], machines: Iterable[str], unread: Iterable[str] = ()
 ) -> Heard:
-    """Put together what machines said: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
+    """Combine the reports of machines: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
     reports = [parse_lldp(text, name) for name, text in lldp.items()]
     left_out = [line for report in reports for line in report.left_out]
     for fabric, text in discovered.items():
@@ -209,7 +209,7 @@ def heard(
 
 
 def read_saved(folder: Path, fabrics: Sequence[Fabric]) -> Heard:
-    """Read saved files; a fabric's by its name, or whatever its name where only one fabric is InfiniBand."""
+    """Read saved files; a fabric's by its name, or under any name if only one fabric is InfiniBand."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     lldp = {path.name.removesuffix(_LLDP): _text(path) for path in files if path.name.endswith(_LLDP)}
     discovered = dict(_discovered([path for path in files if path.suffix == _IB], fabrics))
@@ -245,8 +245,8 @@ def _text(path: Path) -> str:
 class ComparedCables:
     """How the cables that devices report differ from the design.
 
-    `doubts` are what could not be told, and reports that change nothing; `unreported` are nodes with cables of which
-    neither end reports, and InfiniBand fabrics.
+    `doubts` are unclear reports, and reports that change nothing; `unreported` are nodes with cables without a report
+    from either end, and InfiniBand fabrics.
     """
 
     report: CablingReport

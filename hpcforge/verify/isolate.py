@@ -1,7 +1,7 @@
 """Run the rounds of a test that isolates bad parts, in its allocation, until they are named.
 
-Each round is one launch on all nodes. What nodes report is checked against the launch: a node speaks of itself alone,
-or of a pair that it is the first of, and everything else is refused. What is not reported gave no answer.
+Each round is one launch on all nodes. Reports are checked against the launch: a node may report on itself, or on a pair
+with itself as the first node; all others are refused. A missing report is a missing answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hpcforge.verify.step_verdict import unheard
 from hpcforge.verify.submit import Launch, NotLaunchableError
 from hpcforge.verify.verdicts import Isolation, MeasuredRound, NamedPart, Status, Verdict
 
-# Symptoms of pairs for people: the reason of a part that is named, a part by its latency, or an observation.
+# Symptoms of pairs for people: the reason of a named part, a part by its latency, or an observation.
 _COUNTED: Mapping[Quantity, str] = {
     "retransmits_per_1000_segments": "sent again",
     "duplicates_per_1000_segments": "arrived twice",
@@ -55,14 +55,14 @@ _LATENCY: Quantity = "round_trip_ms"
 
 
 def reasons(outcome: Conclusion, finding: BadPart, names: PartNames) -> tuple[str, ...]:
-    """Return the symptoms of what a finding names, the latency first; none of what another before it names."""
+    """Return the symptoms of a finding's parts, the latency first, without those of earlier findings."""
     before = {part for earlier in outcome.findings[: outcome.findings.index(finding)] for part in earlier.parts}
     parts = {*finding.parts} - before
     return tuple(_describe(excess, names) for excess in outcome.excesses if excess.part in parts)
 
 
 def latencies(outcome: Conclusion, names: PartNames) -> Iterator[NamedPart]:
-    """Yield the parts that only their latency tells."""
+    """Yield the parts that are bad by their latency alone."""
     alone = [finding.parts for finding in outcome.findings if len(finding.parts) == 1]
     for excess in outcome.excesses:
         if excess.quantity == _LATENCY and (excess.part,) not in alone:
@@ -89,7 +89,7 @@ def latencies(outcome: Conclusion, names: PartNames) -> Iterator[NamedPart]:
 
 
 def observations(outcome: Conclusion, names: PartNames) -> Iterator[str]:
-    """Yield what TCP counted at a node that nothing else names."""
+    """Yield TCP's counts at nodes that no finding names."""
     parts = {part for finding in outcome.findings for part in finding.parts}
     parts |= {excess.part for excess in outcome.excesses if excess.quantity == _LATENCY}
     for excess in outcome.excesses:
@@ -98,7 +98,7 @@ def observations(outcome: Conclusion, names: PartNames) -> Iterator[str]:
 
 
 def next_command(part: Part, nodes: Sequence[str]) -> str:
-    """Return what to type on the head to learn more of a part."""
+    """Return a command for the head that shows more about a part."""
     if part.kind in ("node", "gpu") and nodes:
         return f"scontrol show node {nodes[0]}"
     return f"ssh {nodes[0]} ip -statistics link" if nodes else "hpcforge verify BLUEPRINT --cabling"
@@ -116,22 +116,22 @@ def _describe(excess: Excess, names: PartNames) -> str:
     return f"{ends}: {excess.measured:.3g} of 1,000 TCP segments {event}, the others {excess.usual:.2g} (median)"
 
 
-Plans = Callable[[], Sequence[Labels]]  # of fabrics, with what is on the labels of their cables
+Plans = Callable[[], Sequence[Labels]]  # of fabrics, with the labels of their cables
 
-MOST_BYTES = 100_000  # of all arguments: they may go through one, of which Linux takes 131,072
+MOST_BYTES = 100_000  # of all arguments: a shell may join them into one, of at most 131,072 on Linux
 MOST_KEPT = 2_000  # measurements that a verdict keeps
 _UNITS = {"node": "GFLOP/s", "gpu": "GFLOP/s", "adapter": "GB/s"}
 _COMPUTE, _RATE = "gflop_per_s", "gb_per_s"
 _SHORTEST = "shortest_round_trip_ms"
 _SYMPTOMS: tuple[Quantity, ...] = get_args(Quantity)
-_MOST = {_COMPUTE: 1e8, _RATE: 1e5}  # a hundred times what a GPU computes and a rail carries today: more is refused
+_MOST = {_COMPUTE: 1e8, _RATE: 1e5}  # a hundred times a GPU's and a rail's rate today: more is refused
 _MOST |= dict.fromkeys((*_SYMPTOMS, _SHORTEST), 1e6)
 _STATUS: dict[str, Status] = {"bad": "missed", "unsteady": "missed", "could not tell": "unknown"}
 
 
 @dataclass(frozen=True)
 class _Reports:
-    """What a round reported, and what of it was refused."""
+    """The results of a round, and the nodes with refused reports."""
 
     results: Results
     refused: tuple[str, ...]
@@ -142,7 +142,7 @@ def run_isolation(
 ) -> tuple[Verdict, Mapping[str, str]]:
     """Run rounds until there is nothing left to measure; `names` has the wiring of the job's nodes.
 
-    Also the nodes because of which Slurm ended the first round before it began, with why. Raises NotLaunchableError.
+    Also return the nodes that made Slurm end the first round before it began, with reasons. Raise NotLaunchableError.
     """
     due_s = time.monotonic() + job.time_limit_s
     measurements: list[Measurement] = []
@@ -159,7 +159,9 @@ def run_isolation(
         if stopped := _stopped(head, launch, hold, ran, transcript):
             verdict, out = stopped
             if round_.pairs and verdict.status in ("wrong", "timed_out"):
-                verdict = blamed(job, verdict, Blame(verdict.status, verdict.detail))  # it may be either end of a pair
+                verdict = blamed(
+                    job, verdict, Blame(verdict.status, verdict.detail)
+                )  # either end of a pair may be at fault
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, round_, names, transcript)
         if reports.refused:
@@ -178,14 +180,14 @@ def run_isolation(
 
 
 def no_plans() -> Sequence[Labels]:
-    """No fabric is known, as in a rehearsal."""
+    """Return no plans, as in a rehearsal."""
     return ()
 
 
 def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     """Return the names of the parts of a launch's nodes, by the plan of the fabric that the launch uses.
 
-    A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
+    A plan is used if each rail can be measured: it has one rail, or each node has a GPU for each.
     """
     nodes = [node.name for node in job.nodes]
     gpus = job.real_gpus
@@ -322,7 +324,7 @@ def _number(measurement: Measurement, name: str) -> bool:
 
 
 def _place(measurement: Measurement, rails: int) -> int | None:
-    """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
+    """Return the place of a value among those of its pair; None if it has no valid rail."""
     rail, direction = measurement.get("of_rail"), measurement.get("of_direction")
     names = (_RATE, *(name for name in (*_SYMPTOMS, _SHORTEST) if name in measurement))
     if (
@@ -401,9 +403,9 @@ def _verdict(
 
 
 def without_repeats(findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Yield findings but for those that belong to a network that is named: that again, and two or more of its paths.
+    """Yield findings without repeats of a named network: the network again, or two or more of its paths.
 
-    Losses make some paths of a node low each time and others now and then: one fault, and one name.
+    Losses make some paths of a node low each time and others at times: one fault, and one name.
     """
     single = [(finding, finding.parts[0]) for finding in findings if len(finding.parts) == 1]
     networks = {part.of for finding, part in single if part.kind == "cable" and finding.verdict != "could not tell"}

@@ -1,4 +1,4 @@
-"""Slurm jobs, as seen from the head: submit, keep, wait for their start, cancel; and nodes that take none."""
+"""Slurm jobs on the head: submit, keep, wait for their start, cancel; and nodes that take none."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hpcforge.verify.step_output import clean
 from hpcforge.verify.submit import JOB_NAME, SCRIPT, Launch, sbatch
 
 EACH_S = 30.0  # between two messages about the same wait
-QUERY_S = 30.0  # slurmctld answers at once or is in trouble
+QUERY_S = 30.0  # slurmctld answers at once unless it is in trouble
 _STATE: tuple[Column, ...] = ("id", "state", "reason")
 _HOLDER: tuple[Column, ...] = ("id", "user", "name", "nodes")
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
 
 
 class RefusedError(ExpectedError):
-    """Slurm did not take a job; says why, in Slurm's words."""
+    """Slurm refused a job, with Slurm's reason."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class JobState:
 
     @property
     def never_starts(self) -> bool:
-        """True for a job that no other job keeps from starting: it waits for ever."""
+        """True for a job that waits forever, as no other job keeps it from starting."""
         return self.waiting and never_starts(self.reason)
 
 
@@ -65,7 +65,7 @@ class HeldAllocation:
 
     head: Head
     number: str
-    due_s: float  # by `time.monotonic`, when it is to be heard of again
+    due_s: float  # of the next heartbeat, by `time.monotonic`
     progress: Callable[[str], None]
 
     def stay(self) -> None:
@@ -78,7 +78,7 @@ class HeldAllocation:
             self.head.tell(beat, timeout_s=QUERY_S)
 
     def waiting(self, subject: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
-        """Return `stay` that also prints, every 30 s, what is waited for and how long at most."""
+        """Return `stay` that also prints, every 30 s, the subject and the limit of the wait."""
         began_s = clock()
         next_s = EACH_S
 
@@ -142,9 +142,9 @@ def wait_for_start(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, JobState]:
-    """Wait until any of the jobs does not wait any more, at most `limit_s` seconds; gives the states of all of them.
+    """Wait until one of the jobs starts or ends, at most `limit_s` seconds; return the states of all of them.
 
-    A job whose prolog runs has started: that is for `wait_for_prolog`. One that can never start is not waited for.
+    A job in its prolog has started: `wait_for_prolog` follows. A job that can never start also ends the wait.
     """
     ids = list(job_ids)
     deadline, pause, reported = clock() + limit_s, 0.25, ""
@@ -168,9 +168,9 @@ def wait_for_prolog(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> JobState:
-    """Wait until a job's prolog has ended, at most `limit_s` seconds; gives its state then.
+    """Wait until a job's prolog has ended, at most `limit_s` seconds; return its state.
 
-    An srun that is started before finds the step refused, and asks again after twice the time, up to a minute later.
+    An earlier srun is refused its step, and tries again after twice the time, up to a minute later.
     """
     deadline, pause = clock() + limit_s, 0.1
     while True:
@@ -182,10 +182,9 @@ def wait_for_prolog(
 
 
 def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> dict[str, str]:
-    """Return those of the nodes to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is
-    silent.
+    """Return the nodes to which Slurm gives no jobs, with their state and the reason; empty if Slurm does not answer.
 
-    `unreserved`: jobs of no reservation, so nodes that one holds count, too.
+    `unreserved`: for jobs without a reservation, so reserved nodes count, too.
     """
     node_names = list(names)
     if not node_names:
@@ -200,7 +199,7 @@ def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> d
 
 
 def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
-    """Jobs that hold some of these nodes, by number: "ada's train on w[1-2]". The job `without` is not counted."""
+    """Return jobs on some of these nodes, by number: "ada's train on w[1-2]". The job `without` does not count."""
     command = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
     jobs = read(head.run(command, timeout_s=QUERY_S).stdout, _HOLDER)
     return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in jobs if job.id != without}
@@ -212,19 +211,19 @@ def describe(causes: Mapping[str, str], limit: int = 3) -> str:
     return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")
 
 
-# Which nodes users' jobs hold, so that no test can start there.
+# The nodes of users' jobs, on which no test can start.
 
 
 _BUSY: tuple[Column, ...] = ("number", "user", "name", "nodes")
 
 
 def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
-    """Return those of the nodes on which users' jobs run, each with one of them: "job 20, ada's train".
+    """Return the nodes on which users' jobs run, each with one of them: "job 20, ada's train".
 
     Return all nodes if Slurm does not list its jobs. `run_as` is the account of test jobs, which are not a user's;
     other users may use their names.
 
-    Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
+    Tests take whole nodes, so one job of any size is enough. A completing job does not count: tests wait for it.
     """
     node_names = set(names)
     answer = head.run(squeue(_BUSY, "RUNNING,SUSPENDED,CONFIGURING"), timeout_s=QUERY_S)

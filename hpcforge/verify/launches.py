@@ -21,12 +21,12 @@ from hpcforge.verify.step_verdict import judge, unheard
 from hpcforge.verify.submit import PATH, PORT_S, Launch, free_port, srun, steps
 from hpcforge.verify.verdicts import LaunchVerdict, Verdict, spread
 
-# The scratch folder that launches of a smoke test share: where it is made, and the commands that make and remove it.
+# The scratch folder that launches of a smoke test share: its place, and the commands that make and remove it.
 #
-# The account of the tests makes and removes it, so neither follows anything that another account can move: it is made
-# with a random name and mode 0700, below a folder that only root or this account can change.
+# The account of the tests makes and removes it, so neither follows a path that another account can move: it has a
+# random name and mode 0700, below a folder that only root or this account can change.
 LIMIT_S = 60  # for one of the commands
-LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and is taken only if it is free
+LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and is used only if it is free
 
 
 def shared_parents(cluster: Cluster, nodes: Sequence[str], user: str) -> tuple[str, ...]:
@@ -35,9 +35,9 @@ def shared_parents(cluster: Cluster, nodes: Sequence[str], user: str) -> tuple[s
     return (*(f"{mount}/{user}" for mount in mounts), *mounts)
 
 
-# Arguments: its name, and the folders where it may be made. The first is taken that is root's with the sticky bit, or
-# this account's and closed to others, in one of root's that no other can change. What a killed run left there a day ago
-# is removed.
+# Arguments: its name, and the possible parents. The first safe one is used: root's with the sticky bit, or this
+# account's and closed to others, in one of root's that others cannot change. It also removes the folder that a killed
+# run left there a day ago.
 _MAKE = """\
 umask 077
 echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
@@ -88,13 +88,13 @@ def _on_nodes(job: Launch, job_id: str, shared: bool, *script: str) -> list[str]
 
 # A step that ends soon after its job.
 #
-# srun asks ever more seldom, up to once a minute, whether a step may begin, and gives tasks on a dead node half a
-# minute to end. So the head looks at the job meanwhile.
+# srun asks at growing intervals, up to a minute, whether a step may begin, and gives tasks on a dead node half a minute
+# to end. So the head reads the job's state meanwhile.
 POLL_S = 1  # how often the head asks for the job's state
-GRACE_S = 1  # for srun to say its last words, once the job is over
+GRACE_S = 1  # for the last output of srun, once the job is over
 
-# timeout(1), with which the command begins, makes a process group: what is in it ends as a whole. A squeue that gives
-# no answer says nothing of the job.
+# timeout(1), the first word of the command, makes a process group, which ends as a whole. A squeue without an answer
+# does not show the job's state.
 _WATCHED = f"""\
 job=$1; shift
 "$@" &
@@ -121,13 +121,13 @@ def watched(number: str, command: Sequence[str]) -> list[str]:
     return ["sh", "-c", _WATCHED, "sh", number, *command]
 
 
-CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
+CUT_OFF_S = 45.0  # a step is killed on the head after its time limit; the connection waits this much longer
 
 Progress = Callable[[str], None]
 
 
 class NoScratchError(ExpectedError):
-    """The scratch folder that a test needs could not be made; says why."""
+    """The scratch folder that a test needs could not be made, with the reason."""
 
 
 def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
@@ -149,9 +149,9 @@ def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
 def run_launches(
     cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress
 ) -> tuple[Verdict, Mapping[str, str]]:
-    """Run every launch that the test of a job lists, up to the first that does not end as it must.
+    """Run every launch that the test of a job lists, up to the first without its required end.
 
-    Also the nodes because of which Slurm ended the first before it began, with why. The test's time limit is for all.
+    Also return the nodes that made Slurm end the first before it began, with reasons. The time limit is for all.
     """
     reached: list[tuple[Verdict, float]] = []
     out: Mapping[str, str] = {}
@@ -175,7 +175,7 @@ def run_launches(
 def _run(
     head: Head, step: Launch, hold: HeldAllocation, progress: Progress, due_s: float
 ) -> tuple[Verdict, Mapping[str, str], float]:
-    """One launch; and how long it took, seconds."""
+    """Run one launch; also return its duration, seconds."""
     began = time.monotonic()
     left_s = max(1, round(due_s - began))
     step = replace(step, turns=tuple(replace(turn, time_limit_s=left_s) for turn in step.turns))
@@ -225,7 +225,7 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
 
 
 def _list_launches(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
-    """Return the launches of a test: those that were reached, and those that were not run."""
+    """Return the launches of a test, both reached and not run."""
     (turn,) = job.turns
     launches = []
     for number, step in enumerate(steps(job, "")):

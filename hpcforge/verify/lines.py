@@ -1,8 +1,8 @@
-"""Every line that a verdict's numbers are compared with: its source, its derivation, and whether it refuses. Pure.
+"""Every limit of a verdict's numbers: its source, its derivation, and whether it refuses. Pure.
 
 Limits of `test.yaml` and of the median are judged with the step (`measurements`). A derived bandwidth, a baseline and
-usual rates come from outside of it, and are compared here. A line without a limit in `test.yaml` is only shown; but a
-test that has none is held to its usual rates.
+usual rates come from outside of it, and are compared here. A line without a limit in `test.yaml` is only shown. A test
+without any limit is compared with its usual rates.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hpcforge.verify.measurements import Numbers, limit_of, numbers, shown
 from hpcforge.verify.verdicts import Line, Verdict
 
 SECOND_RUN_S = 600.0  # a test that took longer is not run twice
-USUAL_RUNS = 5  # that passed, before their rates are a line
+USUAL_RUNS = 5  # passed runs, before their rates are a line
 _RANGES = 3  # below the median of these rates: of five normal values the range is 2.3 standard deviations on average
-_USUAL_FROM = 0.25  # of that median a line is at least: rates that vary more are no reason to pass a tenth of them
-_MAX_LISTED = 4  # parts that are named one by one
+_USUAL_FROM = 0.25  # of that median, at least: rates that vary more do not lower the line further
+_MAX_LISTED = 4  # parts that are listed one by one
 _BASES = {"median": "the median of its nodes", "baseline": "the baseline, if there is one and its software is the same"}
 
 
 @dataclass(frozen=True)
 class DerivedValue:
-    """What catalog and fabric give for a measure, in its unit; None: not known, and the derivation says why."""
+    """The value of a measure by catalog and fabric, in its unit; None: not known, with the reason as derivation."""
 
     bound: float | None
     expected: float | None
@@ -35,7 +35,7 @@ class DerivedValue:
 
 @dataclass(frozen=True)
 class References:
-    """What a verdict's numbers are compared with besides the limits of its test."""
+    """The references for a verdict's numbers besides the limits of its test."""
 
     derived: Mapping[str, DerivedValue] = field(default_factory=dict)  # by measure
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by measure and part
@@ -47,7 +47,7 @@ class References:
 
 @dataclass(frozen=True)
 class LineToCome:
-    """A line before its test has run. No limit: the numbers of the run, or of a baseline, will give it."""
+    """A line before its test has run. Without a limit, it comes from the run's numbers or a baseline."""
 
     measure: str
     bound: str  # at_least, at_most
@@ -109,7 +109,7 @@ def weighed(verdict: Verdict, program: SmokeTestProgram, references: References)
 
 
 def needs_second_run(verdict: Verdict) -> bool:
-    """Whether a number that missed its line is measured again before it names a node: other work may have slowed it.
+    """Whether to measure a missed number again before it blames a node: other work may have slowed it.
 
     Isolation repeats by itself. A run of more than `SECOND_RUN_S` has measured for long enough.
     """
@@ -117,7 +117,7 @@ def needs_second_run(verdict: Verdict) -> bool:
 
 
 def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
-    """Return the verdict of two runs of a test, of which the first missed: it names a node that both name."""
+    """Return the verdict of two runs, the first of which missed: it blames a node only if both do."""
     if second.status in ("pending", "not_run"):
         detail = f"{first.detail}; a second run did not start: {second.detail}"
         return replace(first, node=None, rank=None, detail=detail)
@@ -166,7 +166,7 @@ def _derived(measure: Measure, limits: list[Threshold], derived: DerivedValue) -
 
 
 def _baseline(measure: Measure, limits: list[Threshold], references: References) -> Iterator[Line]:
-    """Yield the values of a baseline, part by part; they refuse if the test is set to and the software is the same."""
+    """Yield the values of a baseline, part by part; they refuse if the test says so and the software is the same."""
     by_bound = {line.bound: line for line in limits if line.bound.endswith("_of_baseline")}
     for part, value in references.baseline.get(measure.name, {}).items():
         label = f"baseline {references.baseline_name}"

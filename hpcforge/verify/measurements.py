@@ -15,13 +15,13 @@ from hpcforge.verify.step_output import finite
 Measurement = Mapping[str, float | int | str]
 Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where rank 0 reports one for all
 
-_JUDGES = 3  # nodes that are compared before one is named: of two, the one that lies may be either
-_MAX_LISTED = 8  # nodes whose numbers are told one by one
+_JUDGES = 3  # compared nodes, before one is blamed: of two, either may report a false value
+_MAX_LISTED = 8  # nodes with numbers listed one by one
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """What falls short: a line for people, and the node, where it is one."""
+    """A missed measure: a line for people, and the node, if it is exactly one."""
 
     text: str
     node: str | None = None
@@ -110,12 +110,12 @@ def _quoted(measure: Measure, by_node: Mapping[str, float], which: str | None) -
 
 
 def missed(program: SmokeTestProgram, by_measure: Numbers) -> Shortfall | None:
-    """Which lines are missed, with the numbers; None where all hold. Every measure must have been reported."""
+    """Return the missed limits with the numbers; None if all hold. Every measure must have been reported."""
     measures = {measure.name: measure for measure in program.measures}
     texts, nodes = [], set[str]()
     for line in program.lines:
         if line.bound.endswith(("_of_derived", "_of_baseline")):
-            continue  # `lines` compares with what comes from outside of the step
+            continue  # `lines` compares with references from outside of the step
         by_node = by_measure[line.measure]
         limit = limit_of(line, by_node)
         low = line.bound.startswith("at_least")
@@ -140,9 +140,9 @@ def limit_of(line: Threshold, by_node: Mapping[str, float]) -> float:
 def uneven(
     program: SmokeTestProgram, measurements: Sequence[Measurement], hardware: Mapping[str, str]
 ) -> Shortfall | None:
-    """Which nodes reported another text than most nodes of their hardware, or none. `hardware` is that of every node.
+    """Return the nodes with another text than most of their hardware, or with none. `hardware` has every node.
 
-    Where no text is that of more than half of them, all are told, and no node is blamed.
+    Without a text of more than half of them, list all and blame no node.
     """
     texts, nodes = [], set[str]()
     for measure in (measure for measure in program.measures if measure.shown == "text"):

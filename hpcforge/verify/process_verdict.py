@@ -1,9 +1,9 @@
 """Blame for a test with a report from each process: the launchers without ranks. Pure.
 
-Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
+The place of each process comes from its launcher, not from its report. Evidence counts in this order:
 
-1. a process that says its result is wrong, or that it failed; an assertion that does not hold;
-2. Slurm, that it ended the job, that a node failed, or that a process used too much memory;
+1. a process that reports a wrong result, or its failure; an assertion that does not hold;
+2. Slurm: it ended the job, a node failed, or a process used too much memory;
 3. a process that ended with an exit code;
 4. at the time limit, those that have not reported yet;
 5. a process that a signal ended;
@@ -39,8 +39,8 @@ from hpcforge.verify.step_output import RankEnd, Transcript, read
 from hpcforge.verify.submit import Launch
 from hpcforge.verify.verdicts import Status, Verdict
 
-_TEXTS = 8  # of a node that a verdict keeps
-_FEW = 3  # nodes with the same untrue value are no chance
+_TEXTS = 8  # of a node in a verdict
+_FEW = 3  # nodes with the same untrue value are not a coincidence
 _NAME_LOOKUPS = ("address of ", "number of account ", "name server ", "names of other nodes")  # parts of node_health
 _NAMES = "name service"
 
@@ -80,7 +80,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
 
 
 def _reasons(ends: Sequence[RankEnd]) -> dict[str, str]:
-    """Return what each node reports of itself, its first few words."""
+    """Return the report of each node on itself, its first few texts."""
     by_node: dict[str, list[str]] = {}
     for end in ends:
         by_node.setdefault(end.host, []).append(end.text)
@@ -120,7 +120,7 @@ def _blame_reports(job: Launch, reports: Sequence[RankEnd], status: str) -> Blam
 
 
 def _common_causes(job: Launch, reports: Sequence[RankEnd]) -> dict[str, str]:
-    """Return the untrue values that most nodes report alike, each with its nodes: no node is the cause of them."""
+    """Return the untrue values that most nodes share, each with its nodes: no single node is the cause."""
     hosts: dict[str, dict[str, None]] = {}
     for report in reports if job.kind.per_node == "one" else ():
         hosts.setdefault(report.text, {})[report.host] = None
@@ -158,7 +158,7 @@ def _past_its_limit(job: Launch, transcript: Transcript, ran: Completed) -> Blam
 
 
 def _never_began(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
-    """Nodes without processes; of several none can be told to be the cause."""
+    """Return the blame for nodes without processes; of several nodes, none is blamed."""
     began = {*transcript.hosts.values()}
     without = [name for name in _names(job) if name not in began]
     status: Status = "unknown" if ran.rc == 0 else "failed"

@@ -1,8 +1,8 @@
 """A Slurm reservation that holds idle nodes for tests, and drains and resumes of the nodes that were tested.
 
-Slurm itself ends a reservation that a killed run left: it is purged once no job has used it for a few minutes, and in
-any case at its end. Only that of a node that must not return untested lasts to its end. It is without the flag MAINT:
-nodes of a reservation with it count as out of service.
+Slurm itself ends the reservation of a killed run: it is purged after a few minutes without a job, or else at its end.
+Only the reservation of a node that must not return untested lasts to its end. It does not have the flag MAINT, since
+that takes its nodes out of service.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REASON = 200  # characters of a drain's reason
 
 
 class ReservationError(ExpectedError):
-    """Slurm did not do what it was asked, in its own words."""
+    """Slurm refused a request, with Slurm's reason."""
 
 
 class NotDrainedError(ReservationError):
@@ -63,7 +63,7 @@ def reserved(
 
 
 def _remove(head: Head, name: str, minutes: int, progress: Callable[[str], None], *, purge: bool, made: bool) -> None:
-    """Remove a reservation; one that Slurm refused, or made too late to say so, may not be there."""
+    """Remove a reservation; a refused one, or one made too late for an answer, may not exist."""
     removed = head.run(delete_reservation(name), timeout_s=QUERY_S, aside=True)
     if made and removed.rc != 0 and "Requested reservation is invalid" not in removed.stderr:
         ends = f"{PURGE_MIN} minutes after the last job" if purge else f"after {minutes} minutes"
@@ -72,7 +72,7 @@ def _remove(head: Head, name: str, minutes: int, progress: Callable[[str], None]
 
 
 def drain(head: Head, node: str, names: Collection[str], reason: str) -> None:
-    """Have Slurm start no more jobs on a node, which must be one of these. Raises ReservationError."""
+    """Drain a node, which must be one of `names`. Raise ReservationError."""
     if node not in names:
         raise ReservationError(f"{clean(node, 64)!r} is not drained: it is not a node of the test")
     command = update_nodes(node, "DRAIN", clean(reason, _REASON))
@@ -88,7 +88,7 @@ def resume(head: Head, node: str) -> None:
 def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> Iterator[Callable[[str], None]]:
     """Resume a node while it is tested, and drain it again at the end, unless it passed.
 
-    The caller gives the reason at the end: "" if the node passed; without one the old reason stays. If this run is
+    The caller sets the reason at the end: "" if the node passed; otherwise the old reason stays. If this run is
     killed, a timer on the head drains the node after `limit_s` seconds. Raise ReservationError; NotDrainedError keeps
     that timer.
     """

@@ -1,6 +1,6 @@
 """The output of a step, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
 
-Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
+Everything here comes from the nodes, so types, lengths and characters are checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hpcforge.verify.step_events import TaskLayout, events_of, labelled, lines_o
 from hpcforge.verify.verdicts import Assertion
 
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
-# A node at which a job's credential was revoked did nothing: the job had been ended by then, for another reason.
+# A node with a revoked job credential is not at fault: the job had already ended for another reason.
 _NODE_FAILED = re.compile(
     r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)(?![\w.-]|: Job credential revoked)",
     re.IGNORECASE,
@@ -31,7 +31,7 @@ _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _ENDS = ("ended", "overdue")
 _MAX_NUMBER = 10**9  # of collectives
 _LARGEST = 1e300
-_ASSERTIONS = 1000  # of one test that are kept
+_ASSERTIONS = 1000  # kept of one test
 _TRANSPORTS = 64  # of one rank
 
 
@@ -48,7 +48,7 @@ class RankEnd:
 
 
 class RankExit(NamedTuple):
-    """How a rank ended by its torchrun: an exit code, negative for a signal."""
+    """The end of a rank by its torchrun: an exit code, negative for a signal."""
 
     code: int
     host: str
@@ -56,7 +56,7 @@ class RankExit(NamedTuple):
 
 @dataclass(frozen=True)
 class RankTransport:
-    """What a rank used to exchange data: of gloo addresses of its own, of NCCL transports as its log spells them."""
+    """The transport of a rank: for gloo its own addresses, for NCCL the names in its log."""
 
     rank: int
     host: str
@@ -72,7 +72,7 @@ class RankTransport:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A step's output as far as it concerns one test, sorted by what it is about.
+    """A step's output for one test, sorted by subject.
 
     Tasks are torchruns, one a node, or the test's own processes; by Slurm's number.
     """
@@ -98,23 +98,23 @@ class Transcript:
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
     silent: tuple[str, ...] = ()  # why pairs of nodes gave no answer
     changed: Mapping[str, str] = field(default_factory=dict)  # host -> its file that is not this launch's
-    held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
+    held: Mapping[str, str] = field(default_factory=dict)  # host -> owner of the port for the ranks' meeting
 
     @property
     def spoke(self) -> bool:
-        """Whether any rank said anything of the test."""
+        """Whether any rank reported on the test."""
         return bool(self.started or self.failed or self.wrong or self.overdue or self.measurements or self.result)
 
 
 def clean(text: object, limit: int = 300) -> str:
-    """Text on one line, without control characters, of bounded length."""
+    """Return text on one line, without control characters, of bounded length."""
     flat = "".join(char if char.isprintable() else " " for char in str(text)[: 4 * limit])
     flat = " ".join(flat.split())
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
 def finite(value: object) -> TypeGuard[float]:
-    """Whether it is a number to reckon with: JSON has whole ones of thousands of digits, which no float holds."""
+    """Whether a value is a number that fits a float: JSON allows integers of thousands of digits."""
     return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
@@ -131,11 +131,9 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         places={e["rank"]: clean(e.get("place", ""), 100) for _, e in events if e["event"] in _ENDS and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
-        # those that do not hold come first, so that they are kept of too many
+        # failed ones first, so that they are kept if there are too many
         assertions=tuple(
-            sorted(
-                (_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda assertion: assertion.holds
-            )
+            sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda check: check.holds)
         )[:_ASSERTIONS],
         transports=tuple(_transport(e, e["rank"]) for _, e in events if e["event"] == "transport" and _names_rank(e)),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
@@ -148,11 +146,7 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         ended_before=frozenset(_task_ends(slurm.errors[: slurm.cancelled_at], layout.nodes)),
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(
-            node
-            for line in slurm.errors
-            for groups in _NODE_FAILED.findall(line)
-            for node in groups
-            if node in layout.nodes
+            node for line in slurm.errors for hit in _NODE_FAILED.findall(line) for node in hit if node in layout.nodes
         ),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, step.places),
@@ -225,9 +219,9 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
-    """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
+    """Return the finite numbers and short texts: other values cannot be compared."""
     values: dict[str, float | int | str] = {}
-    part = event.get("of")  # the part that it is about
+    part = event.get("of")  # the measured part
     about = [(f"of_{key}", value) for key, value in list(part.items())[:10]] if isinstance(part, dict) else []
     for key, value in [*list(event.items())[:50], *about]:
         if key == "event" or isinstance(value, bool):
@@ -244,13 +238,11 @@ class _SlurmLines:
     """Slurm's complaints: lines without a label, which no task can write."""
 
     errors: list[str]
-    cancelled_at: int | None = None  # those before came before Slurm cancelled the step; None: it did not
+    cancelled_at: int | None = None  # the number of earlier lines, when Slurm cancelled the step; None: it did not
 
 
 def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
-    """Return the lines of each task, and Slurm's. The step's first node reports at its task's place that Slurm
-    cancels it.
-    """
+    """Return the lines of each task, and Slurm's. A cancellation has the label of the first node's task."""
     tasks: dict[int, list[str]] = defaultdict(list)
     errors: list[str] = []
     cancelled_at: int | None = None
@@ -269,7 +261,7 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
 
 
 def _over_memory(text: str, places: Mapping[int, str]) -> dict[str, str]:
-    """Where a step was killed for its memory: slurmstepd reports it at the place of a task, or names its node."""
+    """Return hosts above their memory: slurmstepd reports these with a task's label, or names its node."""
     by_host: dict[str, str] = {}
     for line in lines_of(text):
         of_task = labelled(line)
@@ -296,7 +288,7 @@ def _task_ends(slurm_errors: Iterable[str], nodes: Collection[str]) -> dict[str,
 
 
 def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layout: TaskLayout) -> dict[int, RankExit]:
-    """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
+    """Return exit codes by rank from torchrun: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
     exits: dict[int, RankExit] = {}
     for task, node in places.items():
         rank: int | None = None

@@ -1,23 +1,23 @@
 """Blame for a step's output. Pure: the same output always gives the same verdict.
 
-When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
+When one rank fails, the others fail too, a moment later and often with more output. So evidence counts in this order:
 
-1. a rank that says its result is wrong, or an assertion that does not hold;
-2. a rank that says it failed by itself, outside of a collective;
-3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
+1. a rank that reports a wrong result, or an assertion that does not hold;
+2. a rank that reports its own failure, outside of a collective;
+3. Slurm: it ended the job, a node failed, or a task used too much memory;
 4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
-5. torchrun, that a rank was ended by a signal, or went without a word;
-6. nobody, of a rank that started and never said how it ended, while others waited for it;
+5. torchrun: a signal ended a rank, or it ended without a report;
+6. a missing report: a rank started and never reported its end, while others waited for it;
 7. a node on which no rank started;
-8. ranks that all waited, each past its limit: one node's, if only they stood elsewhere in the program, else none;
+8. ranks that all waited, each past its limit: one node's, if only they were elsewhere in the program, else none;
 9. a rank that failed in a collective.
 
 A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
 test declares, *and* the ranks used the transport that it asserts, *and* these hold the lines that it draws. If nothing
 failed and a part of this is missing, the verdict is `unknown`.
 
-Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
-without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
+If tests share a step, ranks end with the first that is not right. So the end of the step belongs to the first test
+without a result, or else to the last. Earlier tests are judged by their reports; later ones did not run.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from hpcforge.verify.verdicts import Status, Verdict
 
 # The transport that ranks really used, compared with the one that their test asserts.
 #
-# Ranks of gloo report the addresses of their connections, as the kernel lists them; ranks of NCCL the transports in its
-# log. A number over another transport says nothing about the one to be tested, so this comes before every line.
+# Ranks of gloo report the addresses of their connections, by the kernel; ranks of NCCL the transports in its log.
+# A number over another transport does not measure the one under test, so this comes before every line.
 _MAX_LISTED = 3  # transports that are listed one by one
 
 
@@ -160,7 +160,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
 
 
 def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
-    """Return the nodes because of which a launch ended before any test printed anything, by Slurm, and why."""
+    """Return the nodes that made Slurm end a launch before any test reported, with reasons."""
     if any(read(ran, turn.test, job.layout).spoke for turn in job.turns):
         return {}
     if end is not None and end.nodes:
@@ -198,7 +198,7 @@ def _verdict(job: Launch, turn: Turn, transcript: Transcript, ran: Completed, en
 
 
 def _missing(job: Launch, turn: Turn, transcript: Transcript) -> Blame | None:
-    """Return the blame for reports that are missing from a step that ended well."""
+    """Return the blame for missing reports in a step that ended well."""
     if wrong := _wrong(job, transcript, _ENDED_WELL) or untrue(transcript):
         return wrong
     if transcript.result is None or not (transcript.measurements or job.step):
@@ -221,7 +221,7 @@ def _missing(job: Launch, turn: Turn, transcript: Transcript) -> Blame | None:
 
 
 def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
-    """Return the test with the measures that the ranks of a launch can have."""
+    """Return the test with the possible measures of a launch's ranks."""
     return measurable(turn.program, job.ranks, job.ranks_per_node)
 
 
@@ -266,7 +266,7 @@ def _failed_alone(_job: Launch, transcript: Transcript, _ran: Completed) -> Blam
 
 
 def _overdue(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
-    """All were at work to the end; a rank that others waited for in vain is for `_silent`, whatever it says itself."""
+    """Return the blame if all worked to the limit; a rank that others waited for in vain is left to `_silent`."""
     if not transcript.overdue or any(map(_waited_in_vain, transcript.failed)):
         return None
     return Blame("timed_out", f"not done after {max(transcript.overdue.values()):g} s")
@@ -285,7 +285,7 @@ def _ended_by_signal(_job: Launch, transcript: Transcript, _ran: Completed) -> B
 
 
 def _silent(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
-    """Ranks that started and said nothing, where others waited for them or the step ran past its limit."""
+    """Return the blame for ranks that started and did not report, while others waited or the step passed its limit."""
     spoke = {rank_end.rank for rank_end in transcript.failed}
     silent = sorted(set(transcript.started) - spoke)
     if not silent or not spoke:
@@ -331,9 +331,9 @@ def _never_started(job: Launch, transcript: Transcript, ran: Completed) -> Blame
 
 
 def _all_waited(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
-    """Every rank waited past its limit, so none of them is named for being the first to say so.
+    """Return the blame if every rank waited past its limit: the first report is then not evidence.
 
-    Where all were at the same collective, and just one node's ranks in another function, the others waited for these.
+    If all were at the same collective, and just one node's ranks in another function, the others waited for these.
     """
     if not transcript.failed or not all(map(_waited_in_vain, transcript.failed)):
         return None
@@ -380,7 +380,7 @@ def _blame_first(failures: list[RankEnd]) -> Blame | None:
 
 
 def _host(job: Launch, transcript: Transcript, rank: int) -> str:
-    """Where a rank runs: as it said, else by its number, since ranks fill the nodes in order."""
+    """Return the node of a rank: by its report, else by its number, since ranks fill the nodes in order."""
     host = transcript.started.get(rank)
     return clean(host, 64) if host else job.nodes[min(rank // job.ranks_per_node, len(job.nodes) - 1)].name
 
@@ -402,7 +402,7 @@ def _seconds(transcript: Transcript) -> float:
 
 
 def _build(transcript: Transcript) -> str | None:
-    """Which PyTorch ran, by what it said of itself."""
+    """Return the PyTorch that ran, by its own report."""
     version, path = text_of(transcript, "torch"), text_of(transcript, "torch_path")
     if version is None or path is None:
         return None

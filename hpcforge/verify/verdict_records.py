@@ -1,8 +1,8 @@
-"""The last verdicts as the head keeps them: of each test and node set, and for which nodes they still stand.
+"""The last verdicts in the head's record: of each test and node set, and the nodes for which they still stand.
 
-A verdict on some of a set's nodes, after these changed, is kept beside that of the whole set, not in its place. A
-change that jobs can feel takes its nodes out of what a verdict stands for *before* it is made, so that a run which is
-cut off leaves them to be tested by the next.
+A verdict on some of a set's nodes, after these changed, is kept beside that of the whole set, not in its place. The
+nodes of a change that affects jobs leave the verdict *before* the change, so that the next run tests them even if this
+run is cut off.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LAST_S = 1e11  # since 1970: the year 5138
 class KeptVerdicts:
     """The last verdicts of a test on a node set. Times are seconds since 1970, UTC."""
 
-    verdict: Verdict  # of the whole set, or all of it that could be tested
+    verdict: Verdict  # of the whole set, or of all its usable nodes
     time_s: float
     stands_for: tuple[v.NodeName, ...]  # nodes that have passed since they last changed
-    served: bool = True  # False: what jobs need of nodes that run none has changed since
+    served: bool = True  # False: a node that runs no jobs and that jobs need has changed since
     part: Verdict | None = None  # the last on some nodes after a change
     part_s: float = 0.0
 
@@ -52,13 +52,13 @@ class KeptVerdicts:
 
     @property
     def last_s(self) -> float:
-        """When that was reached."""
+        """The time of the newest verdict."""
         return self.part_s if self.part else self.time_s
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """All that is kept. `problem` says why there is nothing to be read."""
+    """The kept verdicts. `problem` is the reason why they cannot be read."""
 
     kept: tuple[KeptVerdicts, ...] = ()
     problem: str | None = None
@@ -89,8 +89,7 @@ class Recorded:
     def reached(
         self, tests: Sequence[SmokeTest], new: Iterable[tuple[SmokeTest, Verdict, bool]], at_s: float
     ) -> Recorded:
-        """Return these with new verdicts on these sets, each of the whole set or of a part; `tests`: the present
-        sets.
+        """Return these with new verdicts on sets, each for the whole set or a part; `tests`: the present sets.
 
         A verdict that only waits for users' jobs shows nothing about the cluster and replaces nothing.
         """
@@ -120,7 +119,7 @@ _RECORDS = TypeAdapter(tuple[KeptVerdicts, ...])
 
 
 def dump(recorded: Recorded) -> str:
-    """As JSON text to keep. Without numbers where it would be longer than what is read back: verdicts come first."""
+    """Return JSON text, without numbers if it would exceed the limit of reading: verdicts come first."""
     text = _written(recorded.kept)
     return text if len(text) <= _MOST_BYTES else _written(map(_without_numbers, recorded.kept))
 
@@ -138,7 +137,7 @@ def _without_numbers(record: KeptVerdicts) -> KeptVerdicts:
 
 
 def load(text: str | None) -> Recorded:
-    """Read what `dump` wrote; None: nothing was. Text that cannot be read gives a `problem`, never an exception."""
+    """Read text of `dump`; None: no verdicts yet. Unreadable text gives a `problem`, never an exception."""
     if text is None:
         return Recorded()
     try:
@@ -154,7 +153,7 @@ def load(text: str | None) -> Recorded:
                 if not 0 <= time_s <= _LAST_S:
                     return Recorded(problem=f"damaged: its time is {time_s:g}")
             for verdict in (record.verdict, record.last):
-                summary_line(verdict)  # what cannot be told is found here
+                summary_line(verdict)  # raises for a verdict that cannot be shown
                 if not all(math.isfinite(number) for assertion in verdict.assertions for number in assertion.numbers):
                     return Recorded(problem="damaged: a number of an assertion is not finite")
                 for name, value in (pair for measured in verdict.measurements for pair in measured.items()):

@@ -1,7 +1,7 @@
-"""A design as built against as drawn: which cables are not where they belong, and the fewest moves that mend it. Pure.
+"""Compare a design as built with the design as drawn: misplaced cables, and the fewest moves that correct them. Pure.
 
 Cables that run in parallel between the same two devices are interchangeable: any of their ports at the one may go to
-any of their ports at the other. Everything else is told by its port.
+any of their ports at the other. All other cables are compared port by port.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 @dataclass(frozen=True)
 class Unnamed:
-    """A switch under a name of its own: those of the design that it may be, and what the inventory may say of it."""
+    """A switch under another name: the switches of the design that it may be, and the line for the inventory."""
 
     switches: tuple[str, ...]
     identity: str
@@ -32,10 +32,10 @@ class Unnamed:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked.
+    """Observed cables. `looked_at` has fabric and device of those that reported their neighbours, or should have.
 
-    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?". `unnamed` has
-    switches by the name that links have.
+    `unknown` has the devices with unreadable ports, and the reason; such a port has the name "?". `unnamed` has
+    switches by the name that links use.
     """
 
     links: tuple[CableEnds, ...]
@@ -46,10 +46,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class CableMove:
-    """One thing to do with one cable, which ends at `cable` now or, plugged in anew, belongs there.
+    """One action on one cable. `cable` has its present ends, or for a new cable the ends where it belongs.
 
-    `taken` is the port that a plug leaves, `into` the one that it goes to. `labels` are what the ends say once it is
-    done, at `cable.a` and `cable.b` in this order; None for a cable that goes away.
+    A plug moves from the port `taken` to the port `into`. `labels` are the new texts of both ends, at `cable.a` and
+    `cable.b` in this order; None for a cable that is removed.
     """
 
     action: Literal["plug in", "move", "take away", "look"]
@@ -61,7 +61,7 @@ class CableMove:
 
 @dataclass(frozen=True)
 class CablingFinding:
-    """One thing that is not as drawn. What mends it is `moves`, or with `exchange` to exchange those two machines."""
+    """One difference from the drawing. `moves` correct it, or exchanging the two machines of `exchange`."""
 
     kind: Kind
     message: str
@@ -70,13 +70,13 @@ class CablingFinding:
 
     @property
     def only_look(self) -> bool:
-        """Whether nobody can say from afar what is to be done."""
+        """Whether the cable has to be inspected on site before anything is moved."""
         return all(move.action == "look" for move in self.moves)
 
 
 @dataclass(frozen=True)
 class CablingReport:
-    """What a comparison came to. `unchecked` are the cables of which neither end was looked at.
+    """The result of a comparison. `unchecked` are the cables without a report from either end.
 
     `notes` name the reports that change nothing.
     """
@@ -88,12 +88,12 @@ class CablingReport:
 
     @property
     def moves(self) -> int:
-        """How many things there are to do."""
+        """The number of actions."""
         return sum(1 if finding.exchange or finding.only_look else len(finding.moves) for finding in self.findings)
 
 
 def compare(drawn: Drawn, observed: Seen) -> CablingReport:
-    """Compare what was seen with what is drawn."""
+    """Compare observed cables with the drawn ones."""
     unread, unread_ports = _unread(drawn, observed)
     unnamed, unnamed_ports = _unnamed(drawn, observed)
     read = [link for link in observed.links if not _is_unread(drawn, link) and not _is_unnamed(observed, link)]
@@ -124,9 +124,9 @@ def _is_unread(drawn: Drawn, link: CableEnds) -> bool:
 
 
 def _unread(drawn: Drawn, observed: Seen) -> tuple[list[CablingFinding], set[PortName]]:
-    """Return what is known of cables with an end in a port that cannot be read, and the ports drawn for them.
+    """Return findings on cables with an end in an unreadable port, and the ports drawn for these cables.
 
-    Such a cable is wrong at most for its device; nothing is to be moved before the ports are known.
+    Such a cable can be wrong only by its device. Its plugs stay until the ports are known.
     """
     unread = {link: None for link in observed.links if _is_unread(drawn, link)}
     read = {port: link.other(port).device for link in observed.links if link not in unread for port in link}
@@ -158,7 +158,7 @@ def _is_unnamed(observed: Seen, link: CableEnds) -> bool:
 
 
 def _unnamed(drawn: Drawn, observed: Seen) -> tuple[list[CablingFinding], set[PortName]]:
-    """Return which switches may be which, and the ports drawn for cables between them and the devices they are at."""
+    """Return the candidates for each unnamed switch, and the ports drawn for its cables."""
     groups: dict[tuple[str, ...], dict[CableEnds, str]] = {}
     for link in observed.links:
         for device in {port.device for port in link} & observed.unnamed.keys():
@@ -190,7 +190,7 @@ def _between(drawn: Drawn, link: CableEnds) -> set[PortName]:
 def _one_cable_a_port(
     drawn: Drawn, observed: Iterable[CableEnds]
 ) -> tuple[list[CableEnds], list[CablingFinding], list[str]]:
-    """Drop repeated cables and those outside the design, and set ports aside that see more than one neighbour."""
+    """Drop repeated cables and those outside the design; report ports with more than one neighbour."""
     reported = list(dict.fromkeys(_ordered(drawn, link) for link in observed))
     links = [link for link in reported if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
     foreign = [link for link in reported if not {link.a.device, link.b.device} & drawn.kinds.keys()]
@@ -219,7 +219,7 @@ def _one_cable_a_port(
 
 
 def _reported_instead(drawn: Drawn, reports: Iterable[CableEnds], right: set[PortName]) -> Iterator[CablingFinding]:
-    """Yield each device whose reported neighbours are others' too, in place of its own: likely another's report."""
+    """Yield each device that reports the neighbours of another instead of its own: likely another's report."""
     at: dict[str, dict[PortName, CableEnds]] = {}
     for link in reports:
         for port in link:
@@ -282,9 +282,9 @@ def _rank(drawn: Drawn, device: str) -> tuple[int, str]:
 def _exchanged(
     drawn: Drawn, wrong: list[CableEnds], filled: set[PortName]
 ) -> tuple[list[CableEnds], list[CablingFinding]]:
-    """Find pairs of machines of which every cable is in the other's place; return what is wrong besides.
+    """Find pairs of machines that have every cable in the other's place; return the remaining wrong cables.
 
-    Their places count as filled: to exchange the two mends all of it.
+    Their places count as filled: exchanging the two machines corrects all of them.
     """
     place = _places(drawn, wrong, {port.device for port in filled})
     at: dict[str, list[CableEnds]] = {}
@@ -306,7 +306,7 @@ def _exchanged(
 
 
 def _places(drawn: Drawn, wrong: Sequence[CableEnds], partly_right: set[str]) -> dict[str, str]:
-    """For each device of two or more cables, all of them wrong: the device in whose place all of them are."""
+    """Return, for each device with two or more cables, all wrong, the device that belongs where these are."""
     votes: dict[str, Counter[str]] = {}
     cables: Counter[str] = Counter()
     for link in wrong:
@@ -334,7 +334,7 @@ def _exchange(
     moves = []
     for link in cables:
         near, far = (link.a, link.b) if link.a.device in name else (link.b, link.a)
-        into = PortName(name[near.device], near.name)  # where the far end's cable would have come from
+        into = PortName(name[near.device], near.name)  # the drawn port of the far end's cable
         moves.append(CableMove("move", link, far, drawn.peer[near], drawn.labels(CableEnds(near, drawn.peer[near]))))
         filled |= {far, into}
     message = (
@@ -346,12 +346,12 @@ def _exchange(
 
 
 def _empty(drawn: Drawn, filled: set[PortName]) -> Counter[tuple[str, str]]:
-    """How many places of each bundle are empty."""
+    """Count the empty places of each bundle."""
     return Counter((link.a.device, link.b.device) for link in drawn.links if link.a not in filled)
 
 
 def _still_empty(drawn: Drawn, filled: set[PortName]) -> Iterator[CableEnds]:
-    """Yield a cable for each place that is left; free ports of parallel cables are paired in their order."""
+    """Yield a cable for each remaining place; free ports of parallel cables are paired in their order."""
     for numbers in drawn.bundles.values():
         links = [drawn.links[number] for number in numbers]
         near = [link.a for link in links if link.a not in filled]
@@ -395,7 +395,7 @@ def _extra(drawn: Drawn, extra: Sequence[CableEnds]) -> Iterator[CablingFinding]
 
 
 def _missing(drawn: Drawn, empty: Sequence[CableEnds], observed: Iterable[CableEnds]) -> Iterator[CablingFinding]:
-    """Yield what is missing; a device of which nothing at all is seen, or nothing of one fabric, is said once."""
+    """Yield missing cables; a device without any observed cable, in all or in one fabric, is one finding."""
     alive: set[tuple[str, str | None]] = set()
     for link in observed:
         fabric = drawn.fabric(link)

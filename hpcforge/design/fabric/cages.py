@@ -50,7 +50,7 @@ def _cages(hardware: str, rate_gbps: float, catalog: Catalog, fabric: Fabric) ->
 
 
 def unfit(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Iterator[Breach]:
-    """Yield links that no cable fits which the site buys, or not the cable that the blueprint names."""
+    """Yield links without a fitting cable among those that the site buys, or whose named cable does not fit."""
     cages = cages_of(fabric, blueprint, catalog)
     rules = blueprint.site.cabling if blueprint.site else Cabling.model_construct()
     machines: dict[LinkKind, dict[str, str]] = {}

@@ -22,7 +22,7 @@ from hpcforge.design.fabric.rules import breach
 from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from hpcforge.design.facility.rules import Breach
 
-# What growth beyond `designed_for` does to the cables that are there.
+# Growth beyond `designed_for` moves existing cables.
 Ends = tuple[str, int, str, int]
 
 
@@ -64,7 +64,7 @@ def _cables(fabric: Fabric) -> dict[Ends, CableKind]:
 
 @dataclass(frozen=True)
 class Fabrics:
-    """The fabrics that can be built, in the blueprint's order, and what rules say of all."""
+    """The fabrics that can be built, in the blueprint's order, and the breaches of all."""
 
     built: tuple[Fabric, ...]
     breaches: tuple[Breach, ...]
@@ -97,7 +97,7 @@ def _loc(name: str) -> Loc:
 
 
 def _grown(ask: Ask) -> Fabric:
-    """Build the fabric, with the moves of cables where there are more nodes than it was designed for."""
+    """Build the fabric, with the moves of cables if it has more nodes than it was designed for."""
     fabric = build(ask)
     if not 0 < ask.designed_for < len(ask.nodes):
         return fabric
@@ -118,7 +118,7 @@ def numbered(name: str, count: int) -> tuple[str, ...]:
 
 
 def _own_ports(name: str, spec: f.FabricSection, catalog: Catalog) -> Iterator[tuple[str, OwnPorts] | Breach]:
-    """Yield the ports for ends with a rate or a breakout of their own; why the switches cannot have such."""
+    """Yield the ports for ends with a rate or breakout of their own, or the reason why the switches lack them."""
     for group, ends in spec.endpoints.items():
         rate_gbps = ends.rate_gbps or spec.rate_gbps
         breakout = ends.breakout or (spec.breakout if rate_gbps == spec.rate_gbps else 1)
@@ -216,7 +216,7 @@ def _up_ports(
 
 
 def _uplink_rate(leaf: Model, ports: Sequence[SwitchPorts], port_rate_gbps: float) -> float:
-    """Uplinks run at the rate of the ports for ends; at their own where a model has ports for uplinks."""
+    """Return the rate of uplinks: that of the ports for ends, or of a model's ports for uplinks."""
     return port_rate_gbps if leaf.shared else max(block.rate_gbps for block in ports)
 
 

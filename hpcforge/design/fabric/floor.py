@@ -23,7 +23,7 @@ from hpcforge.design.facility.layout import Item, Layout
 from hpcforge.design.facility.room import Rack, Room
 
 UNIT_M = 0.04445  # a rack unit is 1.75 inches (EIA-310-D)
-_PITCH_M = 0.6  # of a rack whose width nobody has published: a floor tile, the width of most racks
+_PITCH_M = 0.6  # of a rack without a published width: a floor tile, the width of most racks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RackOnFloor:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a machine stands, and where its ports are."""
+    """The place of a machine, and of its ports."""
 
     standing: RackOnFloor
     rack: str
@@ -52,7 +52,7 @@ class Spot:
 
 
 def standings(room: Room) -> dict[str, RackOnFloor]:
-    """Return where every rack stands: by `site.row`, then those that it leaves out; each room has lines of its own."""
+    """Return the place of every rack: by `site.row`, then the rest; each room has lines of its own."""
     site = room.site
     if site is None:
         return {}
@@ -66,7 +66,7 @@ def standings(room: Room) -> dict[str, RackOnFloor]:
 
 
 def row(site: SiteSection, racks: Iterable[str]) -> tuple[str, ...]:
-    """All racks in their order on the floor."""
+    """Return all racks in their order on the floor."""
     listed = [name for text in site.row for name in hostlist.expand(text)]
     return tuple(dict.fromkeys([*listed, *racks]))
 
@@ -85,7 +85,7 @@ def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Ra
 
 
 def spots(room: Room, layout: Layout) -> dict[str, Spot]:
-    """Return where every node and switch stands, by name, and equipment by the names of `equipment_names`."""
+    """Return the place of every node and switch by name, and of equipment by its `equipment_name`."""
     by_name = {}
     places = standings(room)
     for rack, items in layout.racks.items():
@@ -97,7 +97,7 @@ def spots(room: Room, layout: Layout) -> dict[str, Spot]:
 
 
 def equipment_name(rack: str, name: str) -> str:
-    """Equipment of a rack: the same name may stand in several racks."""
+    """Name equipment by rack, since several racks may have equipment of the same name."""
     return f"{rack}/{name}"
 
 
@@ -106,9 +106,9 @@ def _spot(standing: RackOnFloor, rack: str, item: Item) -> Spot:
 
 
 def run_m(spot: Spot, other_spot: Spot, rules: Cabling) -> float | None:
-    """How long a cable between two machines has to be, m.
+    """Return the required length of a cable between two machines, m.
 
-    None: a rack's height is not known, or the way between two rooms.
+    None if the height of a rack, or the way between two rooms, is not known.
     """
     sides = 2 * rules.side_m + rules.slack_m
     if spot.rack == other_spot.rack:
@@ -125,7 +125,7 @@ def run_m(spot: Spot, other_spot: Spot, rules: Cabling) -> float | None:
 
 
 def run_terms(end: Spot, other_spot: Spot, rules: Cabling) -> str:
-    """How `run_m` came about, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
+    """Return the terms of `run_m`, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
     length_m = run_m(end, other_spot, rules)
     if length_m is None:
         return "not known"

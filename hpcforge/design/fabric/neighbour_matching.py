@@ -1,11 +1,11 @@
 """Match devices' reports of their neighbours with ports of the design, as cables. Pure.
 
-A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
-reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
+A switch is recognised by its name in the design, or by the identity in the inventory. `port_numbering` reads the names
+of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
 
 A node's interfaces that lead to a fabric are its links in their natural order (mlx5_2 before mlx5_10), unless the
-blueprint's `interfaces` of the fabric states another. Where nodes of the same hardware agree on another one, their
-cables may be crossed or their interfaces in that order: those ports are unknown.
+blueprint's `interfaces` of the fabric states another. If nodes of the same hardware agree on another order, either
+their cables are crossed or their interfaces have that order: those ports are unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcforge.design.fabric.port_numbering import PortFacts, SwitchNumbering, is
 
 _NO_FACTS = PortFacts()
 _COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
-_AGREE = 3  # nodes of one order that are no chance, however many are in the natural one
+_AGREE = 3  # nodes with the same other order are not a coincidence
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class ReportedEnd:
 
 @dataclass(frozen=True)
 class Heard:
-    """What was told. `asked` are the devices that told (or should have); `fabrics` those discovered as a whole.
+    """Reports of neighbours. `asked` are devices that reported (or should have); `fabrics` were discovered as a whole.
 
-    `left_out` has the reports and lines that are not understood, `unread` the files of other names.
+    `left_out` has the reports and lines that cannot be parsed, `unread` the files of other names.
     """
 
     neighbours: tuple[tuple[ReportedEnd, ReportedEnd], ...]
@@ -71,7 +71,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Recognised:
-    """Cables between ports of the design, and what could not be made out.
+    """Cables between ports of the design, and doubts about reports.
 
     `unreported` are nodes with cables of which neither end reports, and InfiniBand fabrics.
     """
@@ -112,12 +112,12 @@ def recognise(
 
 @dataclass(frozen=True)
 class CablingFacts:
-    """What blueprint, inventory and catalog state of devices and their ports."""
+    """Facts from blueprint, inventory and catalog on devices and their ports."""
 
     identities: Mapping[str, str]  # what a switch reports of itself (name, GUID, MAC) to its name in the design
     hardware: Mapping[str, str]  # of each node
     interfaces: Mapping[str, Sequence[str]]  # by fabric, in order, where the blueprint states it
-    by_lldp: Collection[str]  # fabrics whose cables nodes see by LLDP
+    by_lldp: Collection[str]  # fabrics whose cables nodes report by LLDP
     models: Mapping[str, Switch]  # the catalog's switches
     port_names: Mapping[str, Mapping[str, str]]  # by switch, label in the design to name
 
@@ -134,7 +134,7 @@ def compare_with_design(
 
 @dataclass(frozen=True)
 class _Place:
-    """An end whose device is known, or not (`fabric` None and the device as it is told); of a node the interface."""
+    """An end of a cable; an unknown device has its reported name and no `fabric`, a node the name of an interface."""
 
     device: str
     kind: str | None
@@ -148,16 +148,14 @@ class _Matching:
     ) -> None:
         self.identities, self.fabrics = dict(identities), {fabric.name: fabric for fabric in fabrics}
         self.reports, self.facts = reports, facts
-        self.calls: dict[str, set[tuple[str, ...]]] = {}  # who goes by a name: unmanaged switches all have the same
+        self.calls: dict[str, set[tuple[str, ...]]] = {}  # devices by name: unmanaged switches all have the same
         for end in (end for pair in reports.neighbours for end in pair):
             self.calls.setdefault(end.device[0], set()).add(end.device)
         self.doubts: dict[str, None] = {}
         self.drawn: dict[tuple[str, str], str] = {}  # a switch and its port to the device that belongs there
         self.kinds: dict[str, str] = {}
         self.switches: dict[str, tuple[Fabric, int]] = {}
-        self.links: dict[
-            tuple[str, str], dict[int, str]
-        ] = {}  # fabric and end to its links, each with the leaf it is on
+        self.links: dict[tuple[str, str], dict[int, str]] = {}  # fabric and end to its links, each with its leaf
         for fabric in fabrics:
             for index, device in enumerate(fabric.devices):
                 self.kinds[device.name] = device.kind
@@ -220,9 +218,9 @@ class _Matching:
         return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
 
     def guess(self) -> None:
-        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has.
+        """Match each unknown switch with the one unreported switch of the design that has the same cables.
 
-        One that may be several, or several that may be the same, are `unnamed`.
+        An ambiguous match goes to `unnamed`.
         """
         neighbours: dict[tuple[str, ...], list[_Place]] = {}
         reported: set[str] = set()
@@ -267,7 +265,7 @@ class _Matching:
         return {self.drawn.get((place.device, place.port), "")} & set(self.switches)
 
     def looked_at(self, reports: Heard, by_lldp: Collection[str]) -> frozenset[tuple[str, str]]:
-        """Fabric and device: a node asked by LLDP sees its cables in some fabrics, a switch all of its own."""
+        """Return fabric and device: a node reports by LLDP its cables in some fabrics, a switch all of its own."""
         pairs = {(name, device.name) for name in reports.fabrics for device in self.fabrics[name].devices}
         for device in {device for name in reports.asked if (device := self.device((name,)))}:
             switch = self.switches.get(device)
@@ -301,7 +299,7 @@ def _counted_ports(
         labels[number, max(lane, 1)] = fabric.port_label(device, port)
     for report, text in reports.items():
         place, _, ports = text.lstrip("#").partition(" of ")
-        count = int(ports) if ports else 0  # with one or two that are not on the front
+        count = int(ports) if ports else 0  # including one or two that are not on the front
         split = next((width for width in (1, 2, 4) if 0 <= count - width * machine.ports <= 2), drawn)
         number, lane = divmod(int(place) - 1, split) if split >= drawn else (-1, 0)
         if label := labels.get((number + 1, lane + 1)):
@@ -315,7 +313,7 @@ _OtherOrder = frozenset[
 
 @dataclass
 class _Interfaces:
-    """Which interface of nodes of one hardware is which link of a fabric."""
+    """The mapping of interfaces to links of a fabric, for nodes of one hardware."""
 
     work: _Matching
     hardware: Mapping[str, str]
@@ -329,7 +327,7 @@ class _Interfaces:
     doubts: list[str] = field(default_factory=list)
 
     def count(self, end: _Place, switch: _Place) -> None:
-        """Note that an interface leads to a switch."""
+        """Count an interface that leads to a switch."""
         if end.kind in ENDS and switch.fabric is not None and end.port != "?":
             kind = self.hardware.get(end.device, end.device)
             self.observed.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append(
@@ -337,7 +335,7 @@ class _Interfaces:
             )
 
     def settle(self) -> None:
-        """Decide for every kind of node and fabric."""
+        """Set the order for every kind of node and fabric."""
         groups: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = {}
         for (kind, interface), by_fabric in self.observed.items():
             fabric = max(by_fabric, key=lambda name: (len(by_fabric[name]), interface in self.declared.get(name, ())))
@@ -377,7 +375,7 @@ class _Interfaces:
     def _set_aside(
         self, fabric: str, order: Mapping[str, int], by_interface: Mapping[str, list[tuple[str, str]]]
     ) -> None:
-        """Make the interfaces unknown that lead to other leaves than in this order, where nodes agree on that."""
+        """Mark interfaces as unknown if they lead to other leaves than in this order and nodes agree on that."""
         leads: dict[str, dict[str, str]] = {}
         for name in order:
             for node, leaf in by_interface.get(name, ()):
@@ -416,7 +414,7 @@ class _Interfaces:
         return best[0][0] if clear else None
 
     def port(self, end: _Place) -> PortName:
-        """Return the port of an end in the design's words."""
+        """Return the port of an end by its name in the design."""
         if end.kind not in ENDS:
             return PortName(end.device, end.port)
         if (end.device, end.port) in self.unsettled:
@@ -448,6 +446,6 @@ def _either_order(fabric: str, order: Mapping[str, int], other_order: _OtherOrde
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Order numbers in a name by what they count."""
+    """Return a sort key that compares numbers in a name by value."""
     parts = enumerate(re.split("([0-9]{1,18})", name))
     return [(int(part), "") if place % 2 else (-1, part) for place, part in parts if part]

@@ -22,7 +22,7 @@ from hpcforge.design.facility.rules import Breach
 
 @dataclass(frozen=True)
 class Laid:
-    """All fabrics with their cables, and what rules say of these."""
+    """All fabrics with their cables, and the breaches of the rules for these."""
 
     fabrics: tuple[Cabled, ...]
     breaches: tuple[Breach, ...]
@@ -81,7 +81,7 @@ def _judge(room: Room, cabling: Cabled) -> Iterator[Breach]:
 
 
 def _unplaced(room: Room, cabling: Cabled) -> Iterator[Breach]:
-    """Devices that nobody has given a place; RACK-011 tells of switches that found none in their racks."""
+    """Report devices without a declared place; RACK-011 reports switches without room in their racks."""
     name = cabling.fabric.name
     switches = {device.name for device in cabling.fabric.devices if device.kind not in ENDS}
     reported = switches if room.blueprint.fabrics[name].switches_in else set[str]()
@@ -94,7 +94,7 @@ def _unplaced(room: Room, cabling: Cabled) -> Iterator[Breach]:
 
 
 def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
-    """Cables that no kind reaches, by their own kind; of each the longest is worked out."""
+    """Report cables longer than any sold, by kind, with the terms of the longest."""
     name = cabling.fabric.name
     unreached = [
         cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN
@@ -107,7 +107,7 @@ def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
         if not reach_m and not any(model.rate_gbps == rate for model in catalog.cables.values()):
             missing = f"{name}: no cable of {rate:g} Gb/s is known that the site buys"
             yield breach("CABLE-003", ("fabrics", name, "rate_gbps"), missing, hint="add one under `parts.cables`")
-        if not reach_m:  # CABLE-005 says which cables do not fit
+        if not reach_m:  # CABLE-005 reports cables that do not fit
             continue
         worst = max(cables, key=lambda cable: cabling.run_m[cable])
         a, b = (cabling.spots[end[worst]] for end in (cabling.fabric.cables.a, cabling.fabric.cables.b))
@@ -118,7 +118,7 @@ def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
 
 
 def _made_for_others(room: Room, cabling: Cabled) -> Iterator[Breach]:
-    """Cables that are not sold for what the fabric speaks."""
+    """Report cables that are not sold for the fabric's protocol."""
     speaks = "ethernet" if cabling.fabric.kind == "roce" else cabling.fabric.kind
     for index, model in enumerate(cabling.models):
         cable = room.catalog.cables[model]
@@ -130,7 +130,7 @@ def _made_for_others(room: Room, cabling: Cabled) -> Iterator[Breach]:
 
 
 def _unknown_ways(cabling: Cabled) -> Iterator[Breach]:
-    """Ways between two places of which something is not known."""
+    """Report ways between two places with an unknown distance."""
     if UNKNOWN not in cabling.run_m:
         return
     counts: dict[str, int] = defaultdict(int)

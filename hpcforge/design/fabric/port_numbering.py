@@ -4,9 +4,9 @@ Vendors count ports from 1 (`swp7`, `Eth1/7`, `ethernet1/1/7`), from 0 (`et-0/0/
 (`Ethernet24`, `fortyGigE0/24`). A numbering is settled only if it is the only one, of those that the words of the names
 and the switch model allow, that gives every reported name a port of its own, or if all of them agree.
 
-Evidence is what a swap of two plugs leaves as it is: the names that are reported, their gaps, the description of the
-system, and the model's ports and lanes. Which device is at which port is none: a numbering chosen because it makes the
-cables right would hide a swap.
+Evidence is whatever a swap of two plugs does not change: the reported names, their gaps, the description of the
+system, and the model's ports and lanes. The device at each port is not evidence: a numbering chosen because it makes
+the cables right would hide a swap.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hpcforge.design.fabric.graph import Fabric, logical_ports
 Counting = Literal["from 1", "from 0", "lanes from 0", "lanes from 1"]
 Place = tuple[int, ...]  # a port's number, and its lane from 1 if it is broken out
 _LONGEST = 100  # characters of a port's name
-_CHANCE = 200  # that numbers have wide gaps by chance is one in as many; then they count lanes
+_CHANCE = 200  # wide gaps between numbers happen by chance once in this many cases; above it, numbers count lanes
 _SHOWN = 4  # names in one message
-_DESCRIPTION = 1  # the source that may have free text
+_DESCRIPTION = 1  # the source with possible free text
 _NAME = re.compile(
     r"(?P<word>q?sfp[0-9]{2}-|(?:unit: 1 )?slot: 0 port: (?=[0-9])|[^0-9.]*?|[0-9]{1,3}g(?:e|igabitethernet))"
     r"(?P<numbers>[0-9]{1,6}(?:[/:-][0-9]{1,6})*)(?P<lane>s[0-9]{1,2}|[a-h])?(?P<unit>\.[0-9]{1,5})?"
@@ -61,14 +61,14 @@ class InterfaceName:
 
 @dataclass(frozen=True)
 class Numbering:
-    """How a switch numbers its ports: the numbers before the port's, and what it counts."""
+    """A switch's numbering of ports: the numbers before the port's, and the way of counting."""
 
     before: tuple[int, ...]
     counting: Counting
     lanes: tuple[int, ...] = ()  # of each port, if it counts lanes
 
     def place(self, name: InterfaceName, broken_out: Mapping[int, int]) -> Place | None:
-        """Return the port, and the lane if the name has one; None: it has no such name in this numbering.
+        """Return the port, and the lane if the name has one; None: this numbering has no such name.
 
         `broken_out` has the number of ends that share a port, for each port that is split.
         """
@@ -83,7 +83,7 @@ class Numbering:
 
     @property
     def step(self) -> int:
-        """By how much the numbers of two neighbouring ports differ at least."""
+        """The least difference between the numbers of two neighbouring ports."""
         return min(self.lanes, default=1)
 
     def _by_lanes(self, number: int, broken_out: Mapping[int, int]) -> Place | None:
@@ -107,7 +107,7 @@ class PortFacts:
 
 @dataclass(frozen=True)
 class NumberedPorts:
-    """The label of each report of a switch's ports; without one, why its port is unknown."""
+    """The label of each report of a switch's ports, and the reason for unknown ports."""
 
     labels: Mapping[tuple[str, ...], str]
     unknown: str = ""
@@ -156,7 +156,7 @@ def interface_name(text: str) -> InterfaceName | None:
 
 
 def is_common_name(text: str) -> bool:
-    """Return whether switches name ports so; free text such as `gpu003` is not taken for the name of a port."""
+    """Return whether switches use such names of ports; free text such as `gpu003` is not one."""
     name = interface_name(text)
     word = name.word if name else "?"
     return bool(word) and (word in _JUNOS | _ETHERNET | _PLAIN or _vendor(word) or word.startswith(("sfp", "qsfp")))
@@ -192,14 +192,14 @@ def _vendor(word: str) -> bool:
 
 
 def _kind(name: InterfaceName) -> str:
-    """Names of one kind share the numbers of ports; names of two kinds may each begin with the first."""
+    """Return the kind of a name: names of one kind share the numbers of ports, each kind may begin at the first."""
     if name.word in _JUNOS:
         return "junos"
     return "gige" if name.word.endswith("gige") else name.word
 
 
 def _plausible(before: Place, word: str) -> bool:
-    """Whether numbers before the port's may be those of the only unit and slot; others may be of a second module."""
+    """Whether the numbers before the port's can be those of the only unit and slot; others may be a second module's."""
     highest = 0 if word in _JUNOS else 1
     module = len(before) > 1 and before[-1] and re.fullmatch(f"{_GIGABIT.pattern}|[a-z-]*gige", word)
     return all(number <= highest for number in before) and not module
@@ -268,7 +268,7 @@ class SwitchNumbering:
     def _fitting(
         self, parsed: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
     ) -> list[dict[tuple[str, ...], str]]:
-        """Return what each numbering makes of the names, for those that give each name a port of its own."""
+        """Return the labels by each numbering that gives every name a port of its own."""
         pinned = {name: label for label, text in self.names.items() if (name := interface_name(text))}
         names = set(parsed.values()) | {
             name for name in pinned if any(_kind(name) == _kind(o) for o in parsed.values())
@@ -329,7 +329,7 @@ def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:
 
 
 def _joined(fitting: Sequence[Sequence[dict[tuple[str, ...], str]]]) -> list[dict[tuple[str, ...], str]]:
-    """Return each different outcome: of all sources together if they agree, else of the first that has any."""
+    """Return the distinct outcomes: of all sources together if they agree, else of the first that has any."""
     used = [candidate for candidate in fitting if candidate]
     agreeing: list[dict[tuple[str, ...], str]] = []
     for choice in product(*used) if used else ():

@@ -21,7 +21,7 @@ _BMC_GBPS = 1.0  # the rate of management controllers' ports, as of every server
 
 
 def judge(fabric: Fabric, spec: f.FabricSection, catalog: Catalog) -> Breaches:
-    """Yield what rules say of one fabric."""
+    """Yield the breaches of one fabric."""
     loc = ("fabrics", fabric.name)
     if fabric.designed:
         node_count = sum(device.kind == "node" for device in fabric.devices)
@@ -67,7 +67,7 @@ def _split_bonds(fabric: Fabric, spec: f.FabricSection) -> Breaches:
 
 
 def unique_names(blueprint: Blueprint, built: Sequence[Fabric], known_names: KnownNames) -> Breaches:
-    """Yield switches and other ends that are called like a node, or like each other."""
+    """Yield switches and other ends that have the name of a node, or the same name."""
     nodes = {name for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
         attached = nodes_at(blueprint.fabrics[fabric.name], known_names)
@@ -81,7 +81,7 @@ def unique_names(blueprint: Blueprint, built: Sequence[Fabric], known_names: Kno
 
 
 def nodes_at(spec: f.FabricSection, known_names: KnownNames) -> set[str]:
-    """Nodes of the blueprint among a fabric's other ends."""
+    """Return the nodes of the blueprint among a fabric's other ends."""
     return {name for ends in spec.endpoints.values() if ends.nodes for name in sure(ends.nodes, known_names)}
 
 
@@ -90,7 +90,7 @@ def ports_of_nodes(
 ) -> Breaches:
     """Yield fabrics that take more ports of a node than its server model and adapters have.
 
-    Each fabric alone, as a port may be used by one of several fabrics: links against ports that are fast enough.
+    Check each fabric alone, as several fabrics may share a port: links against ports that are fast enough.
     """
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
@@ -111,7 +111,7 @@ def ports_of_nodes(
 
 
 def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric, rate_gbps: float) -> int | None:
-    """Ports of a server that run at a rate; None where not all its ports are known, or it is no metal."""
+    """Count a server's ports that run at a rate; None if some ports are unknown, or it is not metal."""
     ports = ports_of(hardware, catalog, fabric)
     if ports is None:
         return None
@@ -120,7 +120,7 @@ def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric, rate_gbps: floa
 
 
 def ports_of(hardware: str, catalog: Catalog, fabric: Fabric) -> list[Ports] | None:
-    """Ports of a server and its adapters that speak what a fabric does; None where not all are known."""
+    """Return the ports of a server and its adapters that speak the fabric's protocol; None if some are unknown."""
     server = catalog.servers[hardware]
     if server.machine != "metal" or server.ports is None or fabric.kind == "omni-path":
         return None  # the catalog has no ports that speak Omni-Path

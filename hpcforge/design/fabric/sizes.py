@@ -15,7 +15,7 @@ from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, whole
 
 @dataclass(frozen=True)
 class Leaf:
-    """How the ports of a leaf are shared out."""
+    """The division of a leaf's ports between ends and uplinks."""
 
     down: int  # physical ports for ends
     uplinks: int
@@ -44,7 +44,7 @@ class Cores:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """All cores."""
         return self.planes * self.per_plane
 
 
@@ -53,7 +53,7 @@ def leaf(ask: Ask) -> Leaf:
 
     uplinks = ceil((down x port rate + own) / (oversubscription x uplink rate)), `own` being the rate of ends with ports
     of their own; down + uplinks = ports, or each within its own ports where a model has some for ends and others for
-    uplinks. Of those, two are used even where one would do, so that one may fail.
+    uplinks. A leaf with ports for uplinks alone uses two even where one is enough, so that one may fail.
     """
     model, up_gbps = ask.leaf, ask.leaf_oversubscription * ask.uplink_rate_gbps
     ratio, own = ask.port_rate_gbps / up_gbps, ask.own_gbps / up_gbps
@@ -89,7 +89,7 @@ def divisors(number: int) -> Iterator[int]:
 
 
 def spine_down(ask: Ask) -> int:
-    """Return a spine's ports for leaves where it has cores above it: down + ceil(down / oversubscription) <= ports."""
+    """Return a spine's ports for leaves if it has cores above it: down + ceil(down / oversubscription) <= ports."""
     ports = ask.spine.up_ports
     return max((d for d in range(ports) if d + whole(d / ask.spine_oversubscription) <= ports), default=0)
 
@@ -108,11 +108,9 @@ def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
 def cores(groups: int, group: Spines, model: Model) -> Cores | None:
     """Return the fewest cores; None where there are more groups than a core has ports.
 
-    `planes` divides a group's spines, `per_plane` a spine's uplinks, and a core has a link from each group's
-    spines of its plane: groups x (spines
-    planes) x (uplinks
-    per_plane) <= ports. If several solutions have as few
-    cores, choose the one with fewest planes: the loss of a core is then spread over most spines.
+    `planes` divides a group's spines, `per_plane` a spine's uplinks, and a core has a link from each group's spines of
+    its plane: groups x (spines / planes) x (uplinks / per_plane) <= ports. If several solutions have as few cores,
+    choose the one with fewest planes: the loss of a core is then spread over most spines.
     """
     best: Cores | None = None
     for planes in divisors(group.count):

@@ -24,9 +24,9 @@ from hpcforge.design.fabric.graph import CABLE_KINDS, ENDS, Fabric, columns, ove
 # A fabric folded up, and the maximum flow through it.
 #
 # The spines of a group are folded to one switch, and all cores to one. Every leaf has equally many links to every
-# spine of its group, and every group to the cores of every plane, so that traffic can be spread evenly: what the
-# folded fabric carries, the fabric carries (a test compares it with the maximum flow of the graph). A group of a
-# dragonfly is folded to one switch, too; that is exact where halves are whole groups.
+# spine of its group, and every group to the cores of every plane, so traffic can be spread evenly. The folded fabric
+# therefore carries as much as the fabric (a test compares it with the maximum flow of the graph). A group of a
+# dragonfly is folded to one switch, too; that is exact if halves are whole groups.
 Key = TypeVar("Key")
 Half = Callable[[int, list[int]], float]  # of a leaf and the nodes on it, by link: how many of these links send
 
@@ -36,8 +36,8 @@ class Folded:
     """A fabric folded up, in numbers of links; devices by their number in the fabric."""
 
     ends: Mapping[int, list[int]]  # leaf: the node of each link that is plugged into it
-    group: Mapping[int, int]  # leaf: its group, or itself where no spine is above it
-    up: Mapping[int, int]  # leaf: links to its group; none where no spine is above it
+    group: Mapping[int, int]  # leaf: its group, or itself without a spine above it
+    up: Mapping[int, int]  # leaf: links to its group; none without a spine above it
     group_up: Mapping[int, int]  # group: links to the cores
     pairs: Mapping[tuple[int, int], int]  # links between two groups that are joined directly
     rate_gbps: float  # of a node's link
@@ -111,7 +111,7 @@ def flow_gbps(folded: Folded, half: Half) -> float:
     links between the sides are summed up. On the senders' side a leaf costs the rate that its ends take, on the other
     the rate that they send.
     """
-    sender: dict[int, float] = defaultdict(float)  # what a group costs that is on the senders' side
+    sender: dict[int, float] = defaultdict(float)  # cost of a group on the senders' side
     taker: dict[int, float] = defaultdict(float)
     for leaf, nodes in folded.ends.items():
         send = half(leaf, nodes)
@@ -174,14 +174,14 @@ def halves(fabric: Fabric, folded: Folded) -> tuple[Half, ...]:
 
 @dataclass(frozen=True)
 class Failure:
-    """What is lost with one switch, or one cable: the first of its kind."""
+    """The loss of one switch or one cable, the first of its kind."""
 
     what: str  # "leaf", "spine", "core", or a kind of cable
     name: str  # the switch, or both ends of the cable
-    alike: int  # how many there are of its kind
+    alike: int  # number of its kind
     links_lost: int  # links of nodes
-    nodes_cut_off: int  # nodes that have no link left
-    bisection_gbps: float  # what is left between the same halves
+    nodes_cut_off: int  # nodes without a remaining link
+    bisection_gbps: float  # that remains between the same halves
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a fabric carries."""
+    """The measures of a fabric."""
 
     oversubscription: dict[str, float]
     bisection_gbps: float  # in one direction
@@ -205,7 +205,7 @@ class Metrics:
 
 
 def metrics(fabric: Fabric) -> Metrics:
-    """Compute all of it."""
+    """Compute the measures of a fabric."""
     folded = fold(fabric)
     cuts = halves(fabric, folded)
     carried = min(flow_gbps(folded, half) for half in cuts)
@@ -216,18 +216,17 @@ def bisection_gbps(fabric: Fabric) -> float:
     """Return the rate at which half of the nodes can send to the other half at once, Gb/s of one direction.
 
     The smaller of two: nodes halved in their order, and leaves halved in theirs. For a tree that is not oversubscribed
-    this is nodes x links x rate
-    2.
+    this is nodes x links x rate / 2.
     """
     folded = fold(fabric)
     return min(flow_gbps(folded, half) for half in halves(fabric, folded))
 
 
 def paths(fabric: Fabric) -> tuple[Paths, ...]:
-    """Shortest ways between the first leaf and the last of its group, and the last of another group.
+    """Return the shortest ways from the first leaf to the last of its group, and to the last of another group.
 
     In one group: over each spine, links from the one leaf x links to the other. In two groups: over each core, ways up
-    to it x ways down from it; of these as many share no cable as can leave the leaf and go on from the spine.
+    to it x ways down from it. As many of these share no cable as can leave the leaf and continue from the spine.
     """
     links: dict[int, Counter[int]] = defaultdict(Counter)  # from a device up
     for kind in ("leaf_spine", "spine_core"):
@@ -268,7 +267,7 @@ def _disjoint_up(links: dict[int, Counter[int]], leaf: int) -> int:
 
 
 def _direct(fabric: Fabric) -> Iterator[Paths]:
-    """Ways over no other switch: between the switches of a leaf pair, and between groups of a dragonfly."""
+    """Yield the ways without a switch between: of a leaf pair, and of two groups of a dragonfly."""
     peers = fabric.cable_counts["peer"]
     if peers:
         yield Paths("the two leaves", 0, peers, peers)
@@ -314,7 +313,7 @@ def _count(fabric: Fabric, kind: str) -> int:
 
 
 def _cable(fabric: Fabric, number: int) -> str:
-    """Both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
+    """Return both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
     c, devices = fabric.cables, fabric.devices
     a, b = c.a[number], c.b[number]
     port, two = fabric.port_label(a, c.a_port[number]), fabric.port_label(b, c.b_port[number])
@@ -322,7 +321,7 @@ def _cable(fabric: Fabric, number: int) -> str:
 
 
 def fabric_design(cabling: Cabled) -> FabricDesign:
-    """Sum a fabric up."""
+    """Return the summary of a fabric."""
     fabric = cabling.fabric
     carried = metrics(fabric)
     return FabricDesign(
@@ -380,7 +379,7 @@ def _placed(cabling: Cabled) -> Iterator[SwitchPlace]:
         if device.kind not in ENDS:
             yield SwitchPlace(
                 name=device.name,
-                kind=device.kind,  # type: ignore[arg-type]  # what is no end is a switch
+                kind=device.kind,  # type: ignore[arg-type]  # a switch, as it is not an end
                 model=device.model or "",
                 unit=None if device.unit is None else device.unit + 1,
                 rail=None if device.rail is None else device.rail + 1,
@@ -402,7 +401,7 @@ def _ends(fabric: Fabric, ends: tuple[str, int, str, int]) -> tuple[str, str]:
 
 
 def _end(fabric: Fabric, name: str, port: int) -> str:
-    """Device and port; a device that is there no more has its number for a label."""
+    """Return device and port; a device that the fabric has lost shows the port's number."""
     device = fabric.index.get(name)
     if device is None:
         return f"{name} port {port}"

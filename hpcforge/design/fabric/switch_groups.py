@@ -1,6 +1,6 @@
-"""A fabric as nested groups of nodes: who is a switch apart, who a spine group, and what leads out of each group. Pure.
+"""A fabric as nested groups of nodes: below one switch, below one spine group, and each group's uplinks. Pure.
 
-This is what a scheduler needs to keep a job together, and what bounds traffic between the nodes of a job.
+A scheduler needs these groups to keep a job together, and they bound the traffic between the nodes of a job.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Fabric
 
-# What joins groups at each level; the first is joined by the nodes themselves: leaves that share a node are one group.
+# The kinds of cables that join groups at each level. Nodes join the first: leaves that share a node are one group.
 _JOINS: tuple[frozenset[CableKind], ...] = (
     frozenset({"node_leaf"}),  # other ends do not count: storage on two leaves does not make them one
     frozenset({"leaf_spine", "local", "peer"}),
@@ -29,14 +29,16 @@ class SwitchGroup:
 
     switches: tuple[int, ...]  # devices, ascending; leaves first
     nodes: tuple[str, ...]  # in the order of the fabric
-    up_gbps: float  # what leads out of the group to the level above, one direction; 0 at the top
+    up_gbps: float  # of the group's links to the level above, one direction; 0 at the top
 
 
 @dataclass(frozen=True)
 class Level:
-    """All groups of one level, none of which share a node."""
+    """All groups of one level. No two of them share a node."""
 
-    by: Literal["leaf", "spine", "core", "group", "whole"]  # what joins a group: "group" and "whole" of a dragonfly
+    by: Literal[
+        "leaf", "spine", "core", "group", "whole"
+    ]  # the common switch or group: "group" and "whole" of a dragonfly
     groups: tuple[SwitchGroup, ...]
 
 
@@ -91,7 +93,7 @@ def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
 
 
 def among(level: Level, nodes: Iterable[str]) -> tuple[tuple[SwitchGroup, tuple[str, ...]], ...]:
-    """Return the groups of a level that have some of these nodes, each with those it has."""
+    """Return the groups of a level with some of these nodes, each with its share of them."""
     selected = frozenset(nodes)
     shares = ((group, tuple(name for name in group.nodes if name in selected)) for group in level.groups)
     return tuple((group, share) for group, share in shares if share)

@@ -42,11 +42,11 @@ class Topology:
     """One topology as data; in topology.yaml its name is that of its plugin."""
 
     plugin: Plugin
-    fabric: str | None  # that it was made from; None: none is between the nodes
+    fabric: str | None  # the source of the topology; None: no fabric connects the nodes
     dragonfly: bool  # TopologyParam=dragonfly: jobs are spread over as many groups as they can use, or kept in one
     switches: tuple[SlurmSwitch, ...]  # of a tree, the lowest first
     blocks: tuple[Block, ...]  # of topology/block
-    block_sizes: tuple[int, ...]  # nodes: what is planned with, then twice, four times, ... as much
+    block_sizes: tuple[int, ...]  # nodes: the planning size, then twice, four times, ... as much
 
     @property
     def empty(self) -> bool:
@@ -138,7 +138,7 @@ def _shares(
 
 
 def shrunk(original: Topology, workers: Collection[str]) -> Topology:
-    """Return what is left of it with these workers alone; switches and blocks without any are left out."""
+    """Return the topology with these workers alone, without empty switches and blocks."""
     present, switches = frozenset(workers), list[SlurmSwitch]()
     for slurm_switch in original.switches:  # the lowest first
         below = {switch.name for switch in switches}
@@ -155,7 +155,7 @@ def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], 
     """Return these nodes in the parts that Slurm keeps apart; one part where a job of all of them can be placed.
 
     By eval_nodes_tree.c and eval_nodes_block.c of Slurm 24.11: the nodes of a job are below one switch, or in one row
-    of as many blocks as the least of BlockSizes that is enough; in any blocks where none is.
+    of as many blocks as the least sufficient BlockSizes; in any blocks if none suffices.
     """
     if topology.blocks:
         first, *_ = topology.block_sizes
@@ -209,9 +209,9 @@ def tops(switches: Sequence[SlurmSwitch]) -> tuple[SlurmSwitch, ...]:
 
 
 def _joined(sets: Sequence[Collection[str]]) -> set[str]:
-    """Return the first set with all those that share a name with it, or with one that does."""
+    """Return the union of the first set and all sets connected to it by shared names."""
     joined = {*sets[0]}
-    for _ in sets:  # each round joins a set more, or none
+    for _ in sets:  # each round joins at least one more set, or none is left
         for names in sets:
             if not joined.isdisjoint(names):
                 joined |= {*names}
@@ -219,7 +219,7 @@ def _joined(sets: Sequence[Collection[str]]) -> set[str]:
 
 
 def _tree(fabric: Fabric, fabric_levels: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
-    below: dict[str, str] = {}  # node to the switch that it is below, as far as the levels have come
+    below: dict[str, str] = {}  # node to the switch above it, by the levels so far
     for level in fabric_levels:
         shares = among(level, workers)
         if len(shares) == len(set(below.values())):
@@ -263,9 +263,9 @@ def _blocks(shares: Shares, workers: Collection[str], domains: Domains, name: st
 
 
 def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:
-    """Sizes to plan with, nodes: the smallest block, and that times powers of two up to the number of blocks.
+    """Return the planning sizes, nodes: the smallest block times powers of two, up to the number of blocks.
 
-    Slurm (topology.conf, BlockSizes) wants each of them to be the first times a power of two, and does not start where
+    Slurm (topology.conf, BlockSizes) requires each of them to be the first times a power of two, and does not start if
     a block has fewer nodes than the first: "children count lower than bblock_node_cnt" (seen with 24.11).
     """
     counts = [len(block.nodes) for block in blocks]

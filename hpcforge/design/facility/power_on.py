@@ -1,8 +1,8 @@
-"""In which turns machines are switched on, or work at full power, so that racks, PDUs and feeds carry it. Pure.
+"""Turns in which machines are switched on, or work at full power, within the limits of racks, PDUs and feeds. Pure.
 
-Every machine is counted at its maximum from the moment it starts. What starts together in one turn adds at most `STEP`
-of what a rack, a PDU or a feed carries, or is one machine. A machine of which there is not enough left stays off.
-Of a rack's PDUs each carries the same part: which one a supply is plugged into is left to the design's own rules.
+Every machine counts with its maximum from its start. The machines of one turn add at most `STEP` of the limit of a
+rack, a PDU or a feed, or the turn is one machine. A machine above the remaining power stays off. The PDUs of a rack
+carry equal parts: the design's own rules choose the PDU of each supply.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hpcforge.design.facility.room import Room
 
 STEP = 0.25  # hpcforge's own choice: no maker publishes what a server draws in its first seconds
 WAITING = 0.3  # of its maximum, while others work; hpcforge's own choice: makers publish no power of an idle server
-UNPLACED = 8  # machines in a turn of which no rack is known: as many as a rollout changes at a time
+UNPLACED = 8  # machines without a known rack in one turn: as many as a rollout changes at a time
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Something that carries machines: what it can, what else it carries, and each node's part of it. All in W."""
+    """A limit on machines: its power, the other loads on it, and each node's part. All in W."""
 
     name: str
     limit_w: float
-    terms: str  # how the limit came about
+    terms: str  # terms of the limit
     always_w: float
     nodes: Mapping[str, float]
 
@@ -39,7 +39,7 @@ class Turns:
 
 
 def budgets(room: Room, layout: Layout, lost: Collection[str] = ()) -> tuple[Budget, ...]:
-    """Return what limits the nodes, with some feeds `lost`. Unknown power counts with its known parts."""
+    """Return the limits of the nodes, with some feeds `lost`. Unknown power counts with its known parts."""
     entries: list[Budget] = []
     on_feeds: dict[str, dict[str, float]] = {name: {} for name in room.feeds}
     rest: dict[str, float] = dict.fromkeys(room.feeds, 0.0)
@@ -79,7 +79,7 @@ def turns(budgets: Sequence[Budget], on: Collection[str], names: Sequence[str]) 
             by_node.setdefault(node, []).append(index)
     load = [budget.always_w + sum(budget.nodes.get(node, 0.0) for node in on) for budget in budgets]
     made: list[list[str]] = []
-    steps: list[dict[int, float]] = []  # turn by turn what it adds to each budget
+    steps: list[dict[int, float]] = []  # the added power of each turn, by budget
     refused: dict[str, str] = {}
     for node in names:
         mine = {index: budgets[index].nodes[node] for index in by_node.get(node, ())}
@@ -102,7 +102,7 @@ def turns(budgets: Sequence[Budget], on: Collection[str], names: Sequence[str]) 
 def working(budgets: Sequence[Budget], nodes: Sequence[str]) -> Turns:
     """Return groups of `nodes` that may work at full power at once, while the others of them wait.
 
-    All further nodes are counted at their maximum. Nodes of which no power is known are in the first group.
+    All other nodes count with their maximum. Nodes of unknown power are in the first group.
     """
     waiting = frozenset(nodes)
     base = [

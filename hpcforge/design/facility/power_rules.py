@@ -21,7 +21,7 @@ _SLACK = 1e-9  # of rounding in sums of equal shares
 
 
 def power_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
-    """Yield what rules say of racks and their PDUs."""
+    """Yield the breaches of racks and their PDUs."""
     loaded = tuple(loaded)
     yield from _feeds(room, [loaded_rack.rack for loaded_rack in loaded])
     yield from fold_racks(room, loaded, (_fits, _pdu, _survives, _supplies, _rack, _outlets, _volts, _balance))
@@ -39,7 +39,7 @@ def in_watts(load: float, limit: float) -> str | None:
 
 
 def too_much(value: float, limit: float) -> str:
-    """Say by how much: `4.0 kW (11 %) too much`."""
+    """Return the excess: `4.0 kW (11 %) too much`."""
     part = f" ({(value - limit) / limit:.0%})" if limit else ""
     return f"{kw(value - limit)}{part.replace('%', ' %')} too much"
 
@@ -57,7 +57,7 @@ def _is_odd(name: str, room: Room, racks: Iterable[Rack]) -> bool:
 
 
 def _feeds(room: Room, racks: Sequence[Rack]) -> Breaches:
-    """Report feeds that no PDU on them fits, each once, and not at each rack."""
+    """Report feeds without a fitting PDU once, and not at each rack."""
     for name, feed in room.feeds.items():
         if _is_odd(name, room, racks):
             on_it = [rack for rack in racks if name in rack.spec.feeds]
@@ -87,13 +87,13 @@ def _fits(room: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def _misfits(room: Room, rack: Rack) -> bool:
-    """Tell whether a PDU of a rack does not fit its feed, so that nothing else is said of it."""
+    """Tell whether a PDU of a rack does not fit its feed: other rules then skip it."""
     is_known = rack.pdu is not None and rack.pdu.volts is not None and rack.pdu.phases is not None
     return is_known and any(limits.hangs(rack, room.feeds[feed]) is None for feed in rack.spec.feeds)
 
 
 def _all_feeds(room: Room, loaded_rack: LoadedRack) -> Breaches:
-    """PDUs and their phases with all feeds."""
+    """Check PDUs and their phases with all feeds."""
     rack, feeds = loaded_rack.rack, loaded_rack.rack.spec.feeds
     if not feeds or _misfits(room, rack):
         return
@@ -133,7 +133,7 @@ def _overloaded(room: Room, loaded_rack: LoadedRack, loads: Loads) -> tuple[int,
 
 
 def pdu_amps(room: Room, loaded_rack: LoadedRack, loads: Loads) -> Iterator[tuple[int, int, float]]:
-    """Yield PDU, line and current, A, where it is known how phases are loaded."""
+    """Yield PDU, line and current, A, if the loads of phases are known."""
     pdu = loaded_rack.rack.pdu
     if pdu is None or (pdu.phases == 3 and pdu.wiring is None):
         return
@@ -165,7 +165,7 @@ def _one_feed_lost(room: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def carries(room: Room, rack: Rack, items: Iterable[Item]) -> bool:
-    """Tell whether PDUs, their phases and outlets carry these items, as far as that is known."""
+    """Tell whether PDUs, their phases and outlets carry these items, by the known facts."""
     present = tuple(items)
     loaded_rack = LoadedRack(rack, present, rack_load(rack, present))
     rules = (_all_feeds, _one_feed_lost, _outlets)
@@ -181,14 +181,14 @@ def _survives(room: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def _with_order(room: Room, loaded_rack: LoadedRack, breaches: Breaches) -> Breaches:
-    """Give as hint another order of the rack's nodes, where one is enough."""
+    """Return as hint another order of the rack's nodes, if one is enough."""
     for breach in breaches:
         order = better_order(room, loaded_rack) if breach.code in ("POWER-002", "POWER-003") else None
         yield replace(breach, hint=order) if order else breach
 
 
 def better_order(room: Room, loaded_rack: LoadedRack) -> str | None:
-    """Say which two nodes to exchange, or which node to move, so that PDUs carry a rack; None: neither is enough."""
+    """Return a hint to exchange two nodes or move one, so that PDUs carry a rack; None if neither is enough."""
     rack, items = loaded_rack.rack, loaded_rack.items
     nodes = [index for index, item in enumerate(items) if item.kind == "node"]
     for first, second in combinations(nodes, 2):
@@ -240,7 +240,7 @@ def worst_loss(room: Room, loaded_rack: LoadedRack) -> tuple[str, str] | None:
 
 
 def _remaining_terms(room: Room, rack: Rack, lost: str) -> str:
-    """`2 feeds x 0.8 x ...`, or `4 PDUs on 2 feeds x 0.8 x ...`; of feeds that differ in voltage one term each."""
+    """Return `2 feeds x 0.8 x ...`, or `4 PDUs on 2 feeds x 0.8 x ...`; one term for each voltage of feeds."""
     feeds_by_terms: dict[str, list[str]] = {}
     for feed in rack.spec.feeds:
         if feed != lost:
@@ -254,7 +254,7 @@ def _pdus_on(feeds: list[str]) -> str:
 
 
 def _supplies(room: Room, loaded_rack: LoadedRack) -> Breaches:
-    """Supplies that machines keep when a feed is lost."""
+    """Check the remaining supplies of machines when a feed is lost."""
     if not surviving(room) or not loaded_rack.rack.spec.feeds:
         return
     loc = (*loaded_rack.rack.loc, "feeds")

@@ -22,7 +22,7 @@ RackRule = Callable[[Room, LoadedRack], Breaches]
 
 
 def fold_racks(room: Room, loaded: Iterable[LoadedRack], rules: Iterable[RackRule]) -> Breaches:
-    """Yield what rules say of racks; racks of a group of which the same is said are folded: RACKS in the message."""
+    """Yield the breaches of racks; equal breaches of several racks become one, with their names for RACKS."""
     racks_by_breach: dict[Breach, list[str]] = defaultdict(list)
     cache: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
     for loaded_rack in loaded:
@@ -44,12 +44,12 @@ def fold_racks(room: Room, loaded: Iterable[LoadedRack], rules: Iterable[RackRul
 
 
 def rack_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
-    """Yield what rules say of racks as places."""
+    """Yield the breaches of racks as places."""
     yield from fold_racks(room, loaded, (_overlap, _height, _depth, _weight, _pdus, _spare))
 
 
 def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
-    """Where the blueprint says where something stands."""
+    """Return the place in the blueprint that positions an item."""
     if item.loc is not None:
         return item.loc
     if item.node is None:
@@ -181,7 +181,7 @@ def _pdus(_: Room, loaded_rack: LoadedRack) -> Breaches:
 
 
 def free_u(loaded_rack: LoadedRack) -> int | None:
-    """Units of a rack that nothing takes; None where its height is not known."""
+    """Return the number of free units of a rack; None if its height is not known."""
     height = loaded_rack.rack.model.rack_units
     return (
         None if height is None else height - len({u for item in loaded_rack.items for u in item.taken if u <= height})
@@ -196,19 +196,19 @@ def _spare(_: Room, loaded_rack: LoadedRack) -> Breaches:
         yield Breach("RACK-010", loc, "RACKS: no room for switches and cables", sums, "fewer nodes in the rack")
 
 
-_BY_NAME: frozenset[RackRule] = frozenset({_overlap, _height})  # they name nodes, so that no two racks are alike
+_BY_NAME: frozenset[RackRule] = frozenset({_overlap, _height})  # they name nodes, so their results differ by rack
 
 
 # Rules about one machine: memory, ports, slots, lanes, supplies, GPUs in their chassis.
 #
-# Each rule judges a kind of node and reports what is wrong with one; nodes of a group with the same finding are folded.
+# Each rule checks a kind of node and reports its breaches; nodes of a group with the same breach are folded.
 
 _MIN_PORTS = 2  # one to the cluster, one outside
 _GPU_SLOT_LANES, _NIC_SLOT_LANES, _NVME_LANES = 16, 8, 4
 
 
 def node_breaches(room: Room) -> Breaches:
-    """Yield what rules say of every kind of node."""
+    """Yield the breaches of every kind of node."""
     names_by_breach: dict[Breach, list[str]] = defaultdict(list)
     for kind in room.kinds:
         if not kind.metal:
@@ -224,7 +224,7 @@ def node_breaches(room: Room) -> Breaches:
 
 
 def is_impossible(kind: NodeKind, catalog: Catalog) -> bool:
-    """Tell whether there can be no such node, so that its power and heat are those of a mistake."""
+    """Tell whether a kind of node is impossible, so that its power and heat are meaningless."""
     rules = (_form_factor, _gpu_count)
     return kind.metal and any(breach.judged == "error" for rule in rules for breach in rule(kind, catalog))
 
@@ -254,7 +254,7 @@ def _ports(kind: NodeKind, catalog: Catalog) -> Breaches:
 
 
 def _nic_ports(model: str, catalog: Catalog) -> int | None:
-    """Ports of an adapter; one that is only a rate, as in 2 x 200G, is a port."""
+    """Return the ports of an adapter; a plain rate, as in 2 x 200G, is one port."""
     nic = catalog.nics.get(model)
     if nic is None:
         return 1
@@ -288,8 +288,11 @@ def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     if _too_many(kind):
         return
     gpus = [(kind.gpus.count, _gpu_lanes(kind.gpus.model, catalog), kind.gpus.model)] if kind.gpus else []
-    nics = [(n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m) for n, m in _each(server.nics)]
-    drives = [(n, _NVME_LANES, model) for n, model in _each(server.nvme)]
+    nics = [
+        (n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m)
+        for n, m in _count_models(server.nics)
+    ]
+    drives = [(n, _NVME_LANES, model) for n, model in _count_models(server.nvme)]
     if server.pcie_switched or not gpus + nics:
         return
     cpu = catalog.cpus.get(server.cpu) if server.cpu else None
@@ -308,7 +311,7 @@ def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-004", kind.loc("gpus"), "too few PCIe lanes", sums, "fewer cards, or PCIe switches")
 
 
-def _each(texts: tuple[str, ...]) -> list[tuple[int, str]]:
+def _count_models(texts: tuple[str, ...]) -> list[tuple[int, str]]:
     return [counted(text) for text in texts]
 
 
@@ -322,7 +325,7 @@ def _supplies(kind: NodeKind, _: Catalog) -> Breaches:
         yield _unknown("NODE-005", kind, "power supplies (needed, rated_w)", "psu")
         return
     there_w = psu.needed * psu.rated_w
-    if load_w is None:  # POWER-015 says so; parts are behind the supplies
+    if load_w is None:  # POWER-015 reports it; parts are behind the supplies
         if least_w > there_w:
             load, limit = apart(kw, least_w, there_w)
             sums = f"{load} of known parts > {limit} = {psu.needed} x {kw(psu.rated_w)}"
@@ -372,7 +375,7 @@ def _gpu_cooling(kind: NodeKind, catalog: Catalog) -> Breaches:
 
 
 def _too_many(kind: NodeKind) -> bool:
-    """Tell whether there are more GPUs than the chassis takes: of their slots and lanes is then nothing to say."""
+    """Tell whether there are more GPUs than the chassis takes: rules about slots and lanes then skip them."""
     return kind.gpus is not None and kind.server.gpus_max is not None and kind.gpus.count > kind.server.gpus_max
 
 
@@ -405,7 +408,7 @@ def _processors(kind: NodeKind, catalog: Catalog) -> Breaches:
 
 
 def _unless_stock(code: str, kind: NodeKind, subject: str, fact: str, model: str | None = None) -> Breaches:
-    """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
+    """Report an unknown fact, unless the GPUs are those of the server model: they fit."""
     if kind.gpus != kind.server.gpus:
         yield _unknown(code, kind, subject, fact, model)
 

@@ -23,7 +23,7 @@ from hpcforge.design.facility.units import airflow_m3_h, apart, kw, m3_h
 
 # Rules about heat and air, rack by rack and model by model.
 def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
-    """Yield what rules say of heat and air."""
+    """Yield the breaches of heat and air."""
     if room.site is None or not room.site.cooling.model_fields_set:
         return
     yield from fold_racks(room, loaded, (_heat, _air))
@@ -38,7 +38,7 @@ def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
 
 
 def heat_limit_w(room: Room, loaded_rack: LoadedRack) -> float | None:
-    """Heat that is taken from a rack, W: its own limit, else the site's."""
+    """Return the heat that cooling removes from a rack, W: its own limit, else the site's."""
     own = loaded_rack.rack.spec.cooling_limit_w
     return own if own is not None or room.site is None else room.site.cooling.rack_limit_w
 
@@ -105,7 +105,7 @@ Breaches = Iterator[Breach]
 
 
 def missing_parts(room: Room, layout: Layout) -> Breaches:
-    """Yield what the blueprint does not say of its site at all."""
+    """Report the parts of the site that the blueprint lacks."""
     if not any(kind.metal for kind in room.kinds):
         return
     if room.site is None:
@@ -131,7 +131,7 @@ def missing_parts(room: Room, layout: Layout) -> Breaches:
 
 
 def unknown_power(room: Room) -> Breaches:
-    """Yield the models whose power nobody has said."""
+    """Report the models of unknown power."""
     nodes: dict[tuple[str, str, tuple[str, ...], float], list[str]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal and kind.watts.node_w is None:
@@ -156,7 +156,7 @@ def unknown_power(room: Room) -> Breaches:
 
 
 def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
-    """Yield what rules say of feeds and their UPSs."""
+    """Yield the breaches of feeds and their UPSs."""
     diversity = room.site.power.diversity if room.site else 1.0
     for name, feed in room.feeds.items():
         loc = ("site", "feeds", name)
@@ -203,7 +203,7 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
             f"{too_much(load_w, model.capacity_w * ups.count)}"
         )
         yield Breach("POWER-011", loc, f"the UPS of feed {name} is overloaded", sums, "larger UPSs, or more of them")
-        return  # its run time follows
+        return  # its run time is then too short as well
     if ups.run_time is None or load_w <= 0:
         return
     required, run_time = minutes(ups.run_time), run_time_min(model, ups.count, load_w)
@@ -215,7 +215,7 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
 
 
 def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
-    """Yield what rules say of the site's totals."""
+    """Yield the breaches of the site's totals."""
     if room.site is None:
         return
     least_w = power.diverse_w if power.total_w is None else power.total_w  # a PUE is 1 at least

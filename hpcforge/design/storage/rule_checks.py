@@ -15,16 +15,15 @@ from hpcforge.kinds import ARRAYS, spare
 
 Breaches = Iterator[Breach]
 Write = Callable[[float, int], str]
-_DONE: dict[Direction, str] = {"read": "read", "write": "written"}
+_PAST_TENSE: dict[Direction, str] = {"read": "read", "write": "written"}
 _RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
 
 
 def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
-    """Yield what rules say of servers and of what is needed of them.
+    """Yield the breaches of servers and of the needs from them.
 
-    The file systems of one volume, or of none, share its drives, and those that a server serves over one network its
-    links there.
-    `loc_of_hardware` has the place in the blueprint that says what a server is.
+    The file systems of one volume, or of none, share its drives; those of a server on one network share its links.
+    `loc_of_hardware` returns the place of a server's hardware in the blueprint.
     """
     places: dict[tuple[str, str | None], list[ServedFileSystem]] = {}
     for file_system in served:
@@ -40,7 +39,7 @@ def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], L
 
 
 def not_served(name: str, needs: Sequence[str]) -> Breaches:
-    """Yield that nothing is known of a file system that no node of ours serves, though something is needed of it."""
+    """Report needs of a file system that no node of the cluster serves: nothing is known about it."""
     codes = {"capacity_tib": "STORAGE-001", "read_gb_per_s": "STORAGE-002", "write_gb_per_s": "STORAGE-003"}
     for need in needs:
         message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
@@ -139,7 +138,7 @@ def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -
         by_links.setdefault(_over_which(system), []).append(system)
     breaches = [breach for linked in by_links.values() for breach in _rate(direction, linked)]
     yield from breaches
-    if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
+    if len(by_links) > 1 and not breaches:  # check the drives alone: links of infinite rate set no bound
         unbound = [replace(system, link=replace(system.link, rate_gbps=inf)) for system in systems if system.link]
         yield from _rate(direction, unbound)
 
@@ -159,17 +158,17 @@ def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches
 def _slow(
     direction: Direction, systems: Sequence[ServedFileSystem], needing: dict[str, float], most: float, bound: str | None
 ) -> Breach:
-    """Report that less is delivered than is needed."""
+    """Return the breach of a rate below the needs."""
     file_system, need = systems[0], sum(needing.values())
     terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
     sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
-    message = f"{file_system.server} is {_DONE[direction]} slower than {_names(needing)} {_verb(needing)}"
+    message = f"{file_system.server} is {_PAST_TENSE[direction]} slower than {_names(needing)} {_verb(needing)}"
     hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
     return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
 
 
 def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
-    """Servers that have files on several volumes, whose needs one by one are met: together they share the links."""
+    """Check servers with files on several volumes that meet their needs one by one: they share the links."""
     by_links: dict[tuple[str, str], list[ServedFileSystem]] = {}
     for file_system in served:
         by_links.setdefault((file_system.server, _over_which(file_system)), []).append(file_system)
@@ -189,12 +188,12 @@ def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
 
 
 def _over_which(file_system: ServedFileSystem) -> str:
-    """Return the owner of its links: a fabric, or the network where no fabric is known."""
+    """Return the owner of its links: a fabric, or the network if no fabric is known."""
     return file_system.link.fabric if file_system.link else file_system.network
 
 
 def _unknown(code: str, loc: Loc, file_system: ServedFileSystem, fact: str) -> Breach:
-    """Say what is missing, all of it, with how to say it."""
+    """Return all missing facts, with the keys that set them."""
     models = [drive.model for drive in file_system.drives if drive.groups and getattr(drive, fact) is None]
     missing, ways = list[str](), list[str]()
     if not file_system.drives:
