@@ -13,7 +13,7 @@ from hpcforge.isolation.state import BadPart, Counts, Judgement, Part
 from hpcforge.isolation.unsteady import PATIENCE, UNSTEADY, loose_uplinks, unsteady_parts
 from hpcforge.isolation.wiring import NodeWiring
 
-# which of equally good explanations comes first
+# of equally good explanations, the earlier kind is preferred
 _ORDER = ("pair", "cable", "uplink", "node", "uplinks", "leaf")
 _NEAR = 0.9  # of the line: above it, a slow part of the path may exceed the line elsewhere by noise
 _BY_CHANCE = 1e-4  # the share of fleets whose routes differ from the plan and make an uplink look bad
@@ -161,7 +161,7 @@ def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
 
 
 def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
-    """Return whether a path may be low because of a part on its way, though that was good elsewhere.
+    """Return whether a part on its way, though good elsewhere, may make a path low.
 
     A slightly slow part is low on some paths alone, and a part that is slow at times may be so on one rail. If paths
     across leaves are slower than inside by design, or paths inside slower as most nodes are, good values there are not

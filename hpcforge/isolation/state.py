@@ -118,7 +118,7 @@ class SeenAlone(NamedTuple):
 
 @dataclass(frozen=True)
 class BadPart:
-    """A part that is bad, unsteady, or one of several that no measurement can tell apart."""
+    """A bad or unsteady part, or several that no measurement can distinguish."""
 
     verdict: Judgement
     parts: tuple[Part, ...]  # one; for `could not tell` the candidates

@@ -98,7 +98,7 @@ class Recorded:
             before = by_set[test]
             if verdict.waits_for:
                 continue
-            kept_verdict = replace(verdict, lines=())  # they are computed again
+            kept_verdict = replace(verdict, lines=())  # computed again on reading
             if complete or before is None:
                 by_set[test] = KeptVerdicts(kept_verdict, at_s, verdict.nodes if verdict.passed else ())
                 continue

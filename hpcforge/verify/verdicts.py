@@ -24,7 +24,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Assertion:
-    """What a test compared with what is right: two numbers, and the relative error with its bounds."""
+    """A number compared with the right one, and the relative error with its bounds."""
 
     what: str
     expected: float
@@ -83,7 +83,7 @@ class LaunchVerdict:
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """One round of a test that isolates bad parts: what was measured, why, and what of it was low."""
+    """One round of a test that isolates bad parts: its measurements, their reasons, and the low values."""
 
     number: int
     seconds: float
@@ -94,11 +94,11 @@ class MeasuredRound:
 
 @dataclass(frozen=True)
 class NamedPart:
-    """A part that is bad or unsteady, or one of several that cannot be told apart."""
+    """A bad or unsteady part, or one of several indistinguishable candidates."""
 
     verdict: Literal["bad", "unsteady", "could not tell"]
     kind: str  # node, gpu, adapter, cable, uplink, uplinks, leaf, rail, pair
-    part: str  # as a person finds it: node, rack and unit, GPU, port, labels of both ends
+    part: str  # for people: node, rack and unit, GPU, port, labels of both ends
     nodes: tuple[v.NodeName, ...]
     measured: float  # median of the low values; 0: no answer
     unit: str

@@ -79,7 +79,7 @@ def unfit(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Iterator[Br
 
 
 def _loc(blueprint: Blueprint, name: str, link: LinkKind, group: str | None) -> Loc:
-    """Return where a link's cable or rate is set."""
+    """Return the place in the blueprint that sets a link's cable or rate."""
     spec = blueprint.fabrics[name]
     loc: Loc = ("fabrics", name)
     if group is not None:

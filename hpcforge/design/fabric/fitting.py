@@ -44,7 +44,7 @@ class LinkKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Cages:
-    """The cages of machines, and cables that a blueprint names; what is unknown is absent."""
+    """The cages of machines, and cables that a blueprint names; unknown ones are absent."""
 
     switches: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # by model: of each physical port
     ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by end: of its ports that are fast enough
@@ -52,7 +52,7 @@ class Cages:
 
 
 class Fitting(NamedTuple):
-    """Cables that can be bought for links that are alike, by name, and the cages that refuse them if there are none."""
+    """Cables to choose from for equal links, by name, and without any the cages that refuse them."""
 
     cables: Mapping[str, CableModel]
     unfit: tuple[str, ...] = ()  # cages that take no plug of these cables; (): no cable fits both ends

@@ -77,7 +77,7 @@ class Cables:
 
 @dataclass(frozen=True, slots=True)
 class GrowthMove:
-    """A cable that growth takes out, and where it goes; `to` None: it is taken out and no other takes its place."""
+    """A cable that growth moves to other ports; `to` None: it is removed."""
 
     taken: tuple[str, int, str, int]  # device and port of both ends
     to: tuple[str, int, str, int] | None

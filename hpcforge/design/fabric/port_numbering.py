@@ -52,7 +52,7 @@ _EVERY: frozenset[Counting] = frozenset({"from 1", "from 0", "lanes from 0", "la
 
 @dataclass(frozen=True)
 class InterfaceName:
-    """A port's name taken apart: `ethernet1/1/3:2` has the word `ethernet`, the numbers 1, 1, 3, and lane 2."""
+    """A port's name in parts: `ethernet1/1/3:2` has the word `ethernet`, the numbers 1, 1, 3, and lane 2."""
 
     word: str
     numbers: tuple[int, ...]
@@ -137,7 +137,7 @@ def possible_lanes(rate_gbps: float, connector: str | None) -> tuple[int, ...]:
 
 
 def interface_name(text: str) -> InterfaceName | None:
-    """Take a port's name apart; None: it is not the name of a port on the front."""
+    """Split a port's name into parts; None: it is not the name of a port on the front."""
     lower = text[: _LONGEST + 1].strip().lower()
     bridge, _, port = lower.partition("/")
     if re.search("[a-z]", bridge) and re.match("[a-z]", port):  # MikroTik: bridge/ether3

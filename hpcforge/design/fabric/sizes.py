@@ -72,7 +72,7 @@ def spines(leaves: int, uplinks: int, model: Model, down: int | None = None) -> 
     """Return the fewest spines that every leaf reaches by equally many links; None where there are too many leaves.
 
     count >= leaves x uplinks / down, and uplinks is a multiple of count: three units of 32 DGX H100 have 24 leaves
-    with 32 uplinks, 24 x 32 / 64 = 12, but 32 is no multiple of 12 and one of 16 (NVIDIA DGX SuperPOD reference
+    with 32 uplinks, 24 x 32 / 64 = 12, but 32 is not a multiple of 12; it is one of 16 (NVIDIA DGX SuperPOD reference
     architecture, DGX H100: 24 leaf and 16 spine switches). `down`: ports of a spine for leaves; None: all.
     """
     ports = model.up_ports if down is None else down
