@@ -105,12 +105,8 @@ def unmet(state: State, usable: Collection[int]) -> list[tuple[int, int]]:
     paired = {node for measurement in state.met for node in (measurement.a, measurement.b)}
     pairs = []
     for node in sorted({*usable} - paired):
-        near = [
-            partner
-            for partner in state.wiring.units[state.wiring.unit_of[node]]
-            if partner in usable and partner != node
-        ]
-        partner = next(iter(near), next((partner for partner in sorted(usable) if partner != node), None))
-        if partner is not None:
-            pairs.append((node, partner))
+        near = [peer for peer in state.wiring.units[state.wiring.unit_of[node]] if peer in usable and peer != node]
+        peer = next(iter(near), next((peer for peer in sorted(usable) if peer != node), None))
+        if peer is not None:
+            pairs.append((node, peer))
     return pairs

@@ -51,12 +51,7 @@ class Evidence:
     @cached_property
     def lows(self) -> list[Low]:
         """Every low value of a pair, but those of rails that are slow as a whole."""
-        return [
-            (number, place)
-            for number, measurement in enumerate(self.state.met)
-            if measurement.low
-            for place in measurement.low
-        ]
+        return [(number, place) for number, pair in enumerate(self.state.met) if pair.low for place in pair.low]
 
     def path(self, low: Low) -> Iterator[Part]:
         """Yield the parts that a value depends on."""

@@ -214,8 +214,8 @@ def step(state: State, round_: Round, results: Results) -> tuple[State, Round | 
     nodes = _alone(state)
     last = round_.number >= MOST_ROUNDS
     evidence = Evidence(state)
-    bad_parts = {part for finding in nodes.findings for part in finding.parts}
-    reading = explain(evidence, bad_parts)
+    bad = {part for finding in nodes.findings for part in finding.parts}
+    reading = explain(evidence, bad)
     counts = dict(state.counts)
     counts |= {
         "alone": replace(counts["alone"], passing=nodes.passing),
@@ -223,9 +223,7 @@ def step(state: State, round_: Round, results: Results) -> tuple[State, Round | 
     }
     state = replace(state, counts=counts)
     usable = {
-        node
-        for node in range(len(state.wiring.nodes))
-        if node not in nodes.silent and Part("node", node) not in bad_parts
+        node for node in range(len(state.wiring.nodes)) if node not in nodes.silent and Part("node", node) not in bad
     }
     pairs: Sequence[Pair] = ()
     if round_.number <= 2:
@@ -233,14 +231,14 @@ def step(state: State, round_: Round, results: Results) -> tuple[State, Round | 
         pairs = [_pair(a, b, "first") for a, b in chosen]
     if not pairs and not last:
         pairs = [*(_pair(a, b, "cover") for a, b in unmet(state, usable)), *pairs_again(evidence, reading, usable)]
-        pairs += symptoms_again(state, bad_parts, usable)
+        pairs += symptoms_again(state, bad, usable)
     repeats = () if last else nodes.again
     if not pairs and not repeats:
         outcome = _outcome(state, (*nodes.findings, *reading.findings), reading.open, evidence)
-        return state, replace(outcome, excesses=excesses(state, bad_parts))
+        return state, replace(outcome, excesses=excesses(state, bad))
     alone = [Alone(node, "repeat") for node in repeats]
     if alone:
-        doubtful = {*repeats, *nodes.silent, *(part.of for part in bad_parts)}
+        doubtful = {*repeats, *nodes.silent, *(part.of for part in bad)}
         alone += [Alone(node, "control") for node in sorted(usable - doubtful)[:_CONTROLS]]
     return state, Round(round_.number + 1, tuple(alone), _once(pairs))
 

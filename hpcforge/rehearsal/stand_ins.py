@@ -74,9 +74,7 @@ def rehearsed_roles(
     `boots`: its nodes have kernels of their own; `away`: roles with unreachable packages, and the reasons.
     """
     return tuple(
-        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE}))
-        if _reason_left_out(role, boots, away)
-        else role
+        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _skip_reason(role, boots, away) else role
         for role in roles
     )
 
@@ -85,14 +83,14 @@ def left_out(
     cluster: Cluster, roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> StandIn | None:
     """Return the stand-in for skipped roles that the cluster would run; None if there are none."""
-    out = [role for role in roles if _reason_left_out(role, boots, away) and runs(role.name, role.spec.on, cluster)]
+    out = [role for role in roles if _skip_reason(role, boots, away) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
-    reasons = "; ".join(f"{role.name}: {_reason_left_out(role, boots, away)}" for role in out)
+    reasons = "; ".join(f"{role.name}: {_skip_reason(role, boots, away)}" for role in out)
     return StandIn(NAME, f"roles {names}", f"these roles are left out: {reasons}")
 
 
-def _reason_left_out(role: Role, boots: bool, away: Mapping[str, str]) -> str:
+def _skip_reason(role: Role, boots: bool, away: Mapping[str, str]) -> str:
     """Return why a rehearsal skips a role; "" if it does not."""
     return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers) or away.get(role.name, "")

@@ -159,9 +159,7 @@ def run_isolation(
         if stopped := _stopped(head, launch, hold, ran, transcript):
             verdict, out = stopped
             if round_.pairs and verdict.status in ("wrong", "timed_out"):
-                verdict = blamed(
-                    job, verdict, Blame(verdict.status, verdict.detail)
-                )  # either end of a pair may be at fault
+                verdict = blamed(job, verdict, Blame(verdict.status, verdict.detail))  # of a pair, either end
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, round_, names, transcript)
         if reports.refused:
@@ -280,28 +278,23 @@ def _reports(job: Launch, round_: Round, names: PartNames, transcript: Transcrip
     rates: dict[tuple[int, int], dict[int, float]] = {}
     symptoms: list[Symptom] = []
     refused: list[str] = []
-    for measurement in transcript.measurements:
-        host, node, peer = (nodes.get(str(measurement.get(key, ""))) for key in ("host", "of_node", "of_peer"))
+    for report in transcript.measurements:
+        host, node, peer = (nodes.get(str(report.get(key, ""))) for key in ("host", "of_node", "of_peer"))
         if host is None or node != host:
-            refused.append(str(measurement.get("host", "")))
-        elif (
-            "of_peer" not in measurement
-            and node in alone
-            and _number(measurement, _COMPUTE)
-            and measurement.get("gpu", 0) in gpus
-        ):
-            compute.setdefault(node, {})[int(measurement.get("gpu", 0))] = float(measurement[_COMPUTE])
+            refused.append(str(report.get("host", "")))
+        elif "of_peer" not in report and node in alone and _number(report, _COMPUTE) and report.get("gpu", 0) in gpus:
+            compute.setdefault(node, {})[int(report.get("gpu", 0))] = float(report[_COMPUTE])
         elif (
             peer is not None
             and (node, peer) in pairs
-            and (place := _place(measurement, max(names.wiring.rails, job.real_gpus))) is not None
+            and (place := _place(report, max(names.wiring.rails, job.real_gpus))) is not None
         ):
             if place >= 2 * names.wiring.rails:
                 continue  # each GPU measures, and the wiring has fewer rails
-            rates.setdefault((node, peer), {})[place] = float(measurement[_RATE])
-            symptoms += _symptoms(measurement, round_.number, (node, peer), place // 2)
+            rates.setdefault((node, peer), {})[place] = float(report[_RATE])
+            symptoms += _symptoms(report, round_.number, (node, peer), place // 2)
         else:
-            refused.append(str(measurement.get("host", "")))
+            refused.append(str(report.get("host", "")))
     every = range(2 * names.wiring.rails)
     results = Results(
         {node: NodeValues(tuple(values.get(gpu, 0.0) for gpu in gpus)) for node, values in compute.items()},
@@ -323,15 +316,11 @@ def _number(measurement: Measurement, name: str) -> bool:
     return isinstance(value, (int, float)) and 0 <= value <= _MOST[name] and isinstance(measurement.get("gpu", 0), int)
 
 
-def _place(measurement: Measurement, rails: int) -> int | None:
+def _place(row: Measurement, rails: int) -> int | None:
     """Return the place of a value among those of its pair; None if it has no valid rail."""
-    rail, direction = measurement.get("of_rail"), measurement.get("of_direction")
-    names = (_RATE, *(name for name in (*_SYMPTOMS, _SHORTEST) if name in measurement))
-    if (
-        not isinstance(rail, int)
-        or direction not in ("out", "in")
-        or not all(_number(measurement, name) for name in names)
-    ):
+    rail, direction = row.get("of_rail"), row.get("of_direction")
+    names = (_RATE, *(name for name in (*_SYMPTOMS, _SHORTEST) if name in row))
+    if not isinstance(rail, int) or direction not in ("out", "in") or not all(_number(row, name) for name in names):
         return None
     return 2 * rail + (direction == "in") if 0 <= rail < rails else None
 

@@ -229,11 +229,11 @@ def _list_launches(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tup
     (turn,) = job.turns
     launches = []
     for number, step in enumerate(steps(job, "")):
-        declared = turn.program.launches[number]
+        spec = turn.program.launches[number]
         launch = LaunchVerdict(
-            declared.name,
-            declared.launcher,
-            declared.ends,
+            spec.name,
+            spec.launcher,
+            spec.ends,
             "not_run",
             tuple(node.name for node in step.nodes),
             step.ranks,

@@ -59,23 +59,21 @@ class LineToCome:
 
 def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]) -> list[LineToCome]:
     """Return the limits to compare a test's numbers with, those of a measure side by side."""
-    upcoming = []
+    lines = []
     usual = usual_rates(program)
     for measure in program.measures:
         if measure.name in usual:
             source = f"the usual rate, once {USUAL_RUNS} runs on all its nodes have passed"
-            upcoming.append(LineToCome(measure.name, "at_least", None, source, refuses=True))
+            lines.append(LineToCome(measure.name, "at_least", None, source, refuses=True))
         for line in _lines(program, measure, {}, References(derived)):
-            upcoming.append(
-                LineToCome(line.measure, line.bound, line.limit, line.source, line.refuses, line.derivation)
-            )
+            lines.append(LineToCome(line.measure, line.bound, line.limit, line.source, line.refuses, line.derivation))
         for limit in (limit for limit in program.lines if limit.measure == measure.name):
             basis = _BASES.get(limit.bound.removeprefix(f"{_bound(limit)}_of_"))
             if basis:
-                upcoming.append(
+                lines.append(
                     LineToCome(measure.name, _bound(limit), None, f"{limit.number:g} of {basis}", refuses=True)
                 )
-    return upcoming
+    return lines
 
 
 def usual_rates(program: SmokeTestProgram) -> tuple[str, ...]:

@@ -280,21 +280,19 @@ def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> No
 def steps(job: Launch, scratch: str) -> tuple[Launch, ...]:
     """Return the launches that the test of a job lists, in their order; `scratch` is their common folder."""
     (turn,) = job.turns
-    return tuple(_step(job, turn, program_launch, scratch) for program_launch in turn.program.launches)
+    return tuple(_step(job, turn, spec, scratch) for spec in turn.program.launches)
 
 
-def _step(job: Launch, turn: Turn, program_launch: ProgramLaunch, scratch: str) -> Launch:
-    alone = LAUNCHERS[program_launch.launcher].per_node == "one"
-    nodes, ranks = (
-        (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, program_launch.ranks_divided_by)
-    )
-    arguments = (*turn.arguments, f"--launch={program_launch.name}", f"--scratch={scratch}")
+def _step(job: Launch, turn: Turn, spec: ProgramLaunch, scratch: str) -> Launch:
+    alone = LAUNCHERS[spec.launcher].per_node == "one"
+    nodes, ranks = (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, spec.ranks_divided_by)
+    arguments = (*turn.arguments, f"--launch={spec.name}", f"--scratch={scratch}")
     return replace(
         job,
         turns=(replace(turn, arguments=arguments),),
         nodes=job.nodes[:nodes],
         ranks_per_node=ranks,
-        step=program_launch,
+        step=spec,
     )
 
 
@@ -427,9 +425,7 @@ def program(job: Launch) -> list[str]:
     if not job.kind.ranked:
         (turn,) = job.turns
         return [f"{SMOKE_TESTS}/{turn.test}.py", "--json", *turn.arguments]
-    timeout_s = max(
-        10, min(turn.time_limit_s for turn in job.turns) // 2
-    )  # ranks can still report the waiting ranks, and the reason
+    timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # before the limit, so that ranks can report
     words = [f"{SMOKE_TESTS}/in_turn.py"]
     for number, turn in enumerate(job.turns):
         words += ["--next"] * (number > 0)

@@ -114,12 +114,10 @@ def _heads(link: LinkKind, cable: CableModel, cables: Mapping[str, CableModel]) 
     """Return the plugs at the switch: for a broken-out port those of the cable's kind at the whole port's rate."""
     if link.breakout == 1:
         return cable.plugs
-    whole_port = [
-        candidate for candidate in cables.values() if candidate.kind == cable.kind and _carries_port(candidate, link)
-    ]
-    if not whole_port or any(candidate.plugs is None for candidate in whole_port):
+    models = [model for model in cables.values() if model.kind == cable.kind and _carries_port(model, link)]
+    if not models or any(model.plugs is None for model in models):
         return None
-    return tuple(plug for candidate in whole_port for plug in candidate.plugs or ())
+    return tuple(plug for model in models for plug in model.plugs or ())
 
 
 def _carries_port(cable: CableModel, link: LinkKind) -> bool:

@@ -380,7 +380,7 @@ class _Interfaces:
         for name in order:
             for node, leaf in by_interface.get(name, ()):
                 leads.setdefault(node, {})[name] = leaf
-        other_orders: dict[_OtherOrder, list[str]] = {}
+        orders: dict[_OtherOrder, list[str]] = {}
         natural = 0
         for node, leaf_of in leads.items():
             drawn = self.work.links.get((fabric, node), {})
@@ -388,18 +388,14 @@ class _Interfaces:
             natural += not differing
             if differing and Counter(leaf_of.values()) <= Counter(drawn.values()):
                 places = {name: tuple(sorted(n for n in drawn if drawn[n] == leaf)) for name, leaf in differing.items()}
-                other_orders.setdefault(frozenset(places.items()), []).append(node)
-        for deviation, nodes in other_orders.items():
-            agreeing = {
-                also: members for also, members in other_orders.items() if deviation <= also or also <= deviation
-            }
+                orders.setdefault(frozenset(places.items()), []).append(node)
+        for change, nodes in orders.items():
+            agreeing = {also: members for also, members in orders.items() if change <= also or also <= change}
             count = sum(map(len, agreeing.values()))
             if count >= _AGREE or count > natural:
-                reason = _either_order(
-                    fabric, order, max(agreeing, key=lambda also: (len(also), len(other_orders[also])))
-                )
+                reason = _either_order(fabric, order, max(agreeing, key=lambda also: (len(also), len(orders[also]))))
                 for node in nodes:
-                    self.unsettled |= {(node, name) for name, _ in deviation}
+                    self.unsettled |= {(node, name) for name, _ in change}
                     self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), reason)))
 
     def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:

@@ -237,13 +237,13 @@ class SwitchNumbering:
         sources: list[dict[tuple[str, ...], InterfaceName]] = []
         for source in range(max(map(len, reports), default=0)):
             texts = {report: report[source] for report in reports if len(report) > source}
-            parsed = {
+            parts = {
                 report: interface_name(text)
                 for report, text in texts.items()
                 if source != _DESCRIPTION or is_common_name(text)
             }
-            sources.append({report: name for report, name in parsed.items() if name})
-        outcomes = _joined([self._fitting(parsed, reports) if parsed else [] for parsed in sources])
+            sources.append({report: name for report, name in parts.items() if name})
+        outcomes = _joined([self._fitting(parts, reports) if parts else [] for parts in sources])
         labels = {
             report: label
             for report, label in (outcomes[0].items() if outcomes else ())
@@ -266,24 +266,22 @@ class SwitchNumbering:
         return f"settle it in the inventory for one or two ports as printed on the switch, {line}"
 
     def _fitting(
-        self, parsed: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
+        self, parts: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
     ) -> list[dict[tuple[str, ...], str]]:
         """Return the labels by each numbering that gives every name a port of its own."""
         pinned = {name: label for label, text in self.names.items() if (name := interface_name(text))}
-        names = set(parsed.values()) | {
-            name for name in pinned if any(_kind(name) == _kind(o) for o in parsed.values())
-        }
+        names = set(parts.values()) | {name for name in pinned if any(_kind(name) == _kind(o) for o in parts.values())}
         if len({_kind(name) for name in names}) > 1:
             return []
         ways = frozenset.intersection(
-            *(_countings(name, reports[report]) for report, name in parsed.items()),
+            *(_countings(name, reports[report]) for report, name in parts.items()),
         )
         fitting: list[tuple[int, dict[tuple[str, ...], str]]] = []
         for numbering in self._numberings(next(iter(names)), ways):
             labels = {name: self.places.get(numbering.place(name, self.broken_out) or ()) for name in names}
             distinct = len(set(labels.values())) == len(names) and None not in labels.values()
             if distinct and all(labels.get(name, label) == label for name, label in pinned.items()):
-                fitting.append((numbering.step, {report: str(labels[name]) for report, name in parsed.items()}))
+                fitting.append((numbering.step, {report: str(labels[name]) for report, name in parts.items()}))
         widest = max((step for step, _ in fitting), default=1)
         return [labels for step, labels in fitting if (widest / step) ** (len(names) - 1) < _CHANCE]
 
@@ -330,13 +328,11 @@ def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:
 
 def _joined(fitting: Sequence[Sequence[dict[tuple[str, ...], str]]]) -> list[dict[tuple[str, ...], str]]:
     """Return the distinct outcomes: of all sources together if they agree, else of the first that has any."""
-    used = [candidate for candidate in fitting if candidate]
+    used = [source for source in fitting if source]
     agreeing: list[dict[tuple[str, ...], str]] = []
     for choice in product(*used) if used else ():
         labels: dict[tuple[str, ...], str] = {}
-        if all(
-            labels.setdefault(report, label) == label for candidate in choice for report, label in candidate.items()
-        ):
+        if all(labels.setdefault(report, label) == label for source in choice for report, label in source.items()):
             agreeing.append(labels)
     outcomes: list[dict[tuple[str, ...], str]] = []
     for labels in agreeing or (used[0] if used else ()):

@@ -293,10 +293,8 @@ def _failures(fabric: Fabric, cuts: Sequence[Half], folded: Folded) -> Iterator[
             yield _failure(fabric, cuts, links, kind, without_cable(fabric, folded, cut), _cable(fabric, cut))
 
 
-def _failure(
-    fabric: Fabric, cuts: Sequence[Half], links: Counter[int], kind: str, remaining: Folded, name: str
-) -> Failure:
-    still = Counter(node for nodes in remaining.ends.values() for node in nodes)
+def _failure(fabric: Fabric, cuts: Sequence[Half], links: Counter[int], kind: str, rest: Folded, name: str) -> Failure:
+    still = Counter(node for nodes in rest.ends.values() for node in nodes)
     count = fabric.cables.kind.count(CABLE_KINDS.index(kind)) if kind in CABLE_KINDS else _count(fabric, kind)
     return Failure(
         what=kind,
@@ -304,7 +302,7 @@ def _failure(
         alike=count,
         links_lost=links.total() - still.total(),
         nodes_cut_off=len(links) - len(still),
-        bisection_gbps=min(flow_gbps(remaining, half) for half in cuts),
+        bisection_gbps=min(flow_gbps(rest, half) for half in cuts),
     )
 
 

@@ -36,9 +36,7 @@ class SwitchGroup:
 class Level:
     """All groups of one level. No two of them share a node."""
 
-    by: Literal[
-        "leaf", "spine", "core", "group", "whole"
-    ]  # the common switch or group: "group" and "whole" of a dragonfly
+    by: Literal["leaf", "spine", "core", "group", "whole"]  # the common switch; "group" and "whole" of a dragonfly
     groups: tuple[SwitchGroup, ...]
 
 

@@ -169,11 +169,8 @@ def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], 
 
 
 def _below(topology: Topology, switch: SlurmSwitch) -> frozenset[str]:
-    by_name, pending, node_names = (
-        {slurm_switch.name: slurm_switch for slurm_switch in topology.switches},
-        [switch],
-        set[str](),
-    )
+    by_name = {slurm_switch.name: slurm_switch for slurm_switch in topology.switches}
+    pending, node_names = [switch], set[str]()
     while pending:
         slurm_switch = pending.pop()
         node_names.update(slurm_switch.nodes)

@@ -61,14 +61,12 @@ def _feeds(room: Room, racks: Sequence[Rack]) -> Breaches:
     for name, feed in room.feeds.items():
         if _is_odd(name, room, racks):
             on_it = [rack for rack in racks if name in rack.spec.feeds]
-            other_feed = next(feed_name for feed_name in on_it[0].spec.feeds if feed_name != name)
-            like = room.feeds[other_feed]
-            sums = (
-                f"{feed.volts:g} V, phases: {feed.phases}, where feed {other_feed} has {like.volts:g} V, {like.phases}"
-            )
+            peer = next(feed_name for feed_name in on_it[0].spec.feeds if feed_name != name)
+            like = room.feeds[peer]
+            sums = f"{feed.volts:g} V, phases: {feed.phases}, where feed {peer} has {like.volts:g} V, {like.phases}"
             key = "volts" if feed.phases == like.phases else "phases"
             message = f"no PDU on feed {name} fits it: those of racks {fold([rack.name for rack in on_it])}"
-            hint = f"as feed {other_feed}, `{key}: {getattr(like, key):g}`; or other PDUs"
+            hint = f"as feed {peer}, `{key}: {getattr(like, key):g}`; or other PDUs"
             yield Breach("POWER-014", ("site", "feeds", name, key), message, sums, hint)
 
 

@@ -407,18 +407,16 @@ def _processors(kind: NodeKind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-010", kind.loc("cpu"), f"{name} does not fit {kind.model}", sums, hint)
 
 
-def _unless_stock(code: str, kind: NodeKind, subject: str, fact: str, model: str | None = None) -> Breaches:
+def _unless_stock(code: str, kind: NodeKind, noun: str, fact: str, model: str | None = None) -> Breaches:
     """Report an unknown fact, unless the GPUs are those of the server model: they fit."""
     if kind.gpus != kind.server.gpus:
-        yield _unknown(code, kind, subject, fact, model)
+        yield _unknown(code, kind, noun, fact, model)
 
 
-def _unknown(code: str, kind: NodeKind, subject: str, fact: str, model: str | None = None) -> Breach:
+def _unknown(code: str, kind: NodeKind, noun: str, fact: str, model: str | None = None) -> Breach:
     name = model or kind.model
-    section = "`parts`" if model else "`hardware`"
-    return not_checked(
-        code, kind.loc(), f"no published {subject} of {name}", f"say {fact} in an entry like it, {section}"
-    )
+    place = "`parts`" if model else "`hardware`"
+    return not_checked(code, kind.loc(), f"no published {noun} of {name}", f"say {fact} in an entry like it, {place}")
 
 
 _RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (

@@ -221,11 +221,11 @@ def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
     least_w = power.diverse_w if power.total_w is None else power.total_w  # a PUE is 1 at least
     has_cooling = bool(room.site.cooling.model_fields_set)
     if power.limit_w is not None and above(least_w, power.limit_w):
-        load_kw, most = apart(kw, least_w, power.limit_w)
+        load, most = apart(kw, least_w, power.limit_w)
         factors = f"{kw(power.it_w)} x {power.diversity:g}" + (
             f" x {power.pue:g}" if power.pue else ", without cooling"
         )
-        sums = f"{factors} = {load_kw} > {most}: {too_much(least_w, power.limit_w)}"
+        sums = f"{factors} = {load} > {most}: {too_much(least_w, power.limit_w)}"
         loc = ("site", "power", "limit_w")
         hint = in_watts(least_w, power.limit_w) or "a larger connection"
         yield Breach("POWER-013", loc, "the site is above its power limit", sums, hint)
@@ -237,10 +237,8 @@ def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
     if has_cooling and cooling.limit_w is None:
         yield not_checked("COOL-005", ("site", "cooling"), "no limit_w of the cooling plant is given")
     elif cooling.limit_w is not None and above(cooling.heat_w, cooling.limit_w):
-        load_kw, most = apart(kw, cooling.heat_w, cooling.limit_w)
-        sums = (
-            f"{kw(power.it_w)} x {power.diversity:g} = {load_kw} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
-        )
+        load, most = apart(kw, cooling.heat_w, cooling.limit_w)
+        sums = f"{kw(power.it_w)} x {power.diversity:g} = {load} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
         loc = ("site", "cooling", "limit_w")
         hint = in_watts(cooling.heat_w, cooling.limit_w) or "a larger plant"
         yield Breach("COOL-005", loc, "more heat than the cooling plant takes", sums, hint)

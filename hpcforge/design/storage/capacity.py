@@ -296,9 +296,7 @@ def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
         kind=file_system.kind,
         server=file_system.server,
         hardware=file_system.hardware,
-        drives=tuple(
-            DriveLot(drive.model, drive.count, drive.groups, drive.capacity_gb) for drive in file_system.drives
-        ),
+        drives=tuple(DriveLot(lot.model, lot.count, lot.groups, lot.capacity_gb) for lot in file_system.drives),
         volume=file_system.volume,
         group=f"{raid.data} + {raid.parity}" if raid else None,
         left_over=file_system.left_over,

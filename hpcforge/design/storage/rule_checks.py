@@ -52,22 +52,18 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
     if file_system.raid is None or file_system.volume is None:
         return
     count, built = file_system.size, f"{file_system.raid.data} + {file_system.raid.parity}"
-    better, declared = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
+    better, spec = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
     if (
-        declared
-        and (declared.data, declared.parity) != (file_system.raid.data, file_system.raid.parity)
-        and declared.parity + file_system.raid.parity
+        spec
+        and (spec.data, spec.parity) != (file_system.raid.data, file_system.raid.parity)
+        and spec.parity + file_system.raid.parity
     ):
         message = (
             f"{file_system.server}: apply builds another array for `{file_system.volume}` than `raid` of "
             f"{file_system.hardware} promises"
         )
-        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {declared.data} + {declared.parity}"
-        same = [
-            level
-            for level in ARRAYS
-            if (spare(level, count), count - declared.parity) == (declared.parity, declared.data)
-        ]
+        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {spec.data} + {spec.parity}"
+        same = [level for level in ARRAYS if (spare(level, count), count - spec.parity) == (spec.parity, spec.data)]
         hint = (
             f"raid: {same[0]} in `storage.{file_system.volume}`"
             if same
@@ -216,20 +212,16 @@ def _loc(needing: dict[str, float], need: str) -> Loc:
     return ("storage", next(iter(needing)), "needs", need)
 
 
-def _over(need: float, available: float) -> bool:
-    return need > available and not isclose(need, available, rel_tol=1e-9)
+def _over(need: float, limit: float) -> bool:
+    return need > limit and not isclose(need, limit, rel_tol=1e-9)
 
 
-def _compared(write: Write, need: float, available: float) -> str:
-    return " > ".join(apart(write, need, available))
+def _compared(write: Write, need: float, limit: float) -> str:
+    return " > ".join(apart(write, need, limit))
 
 
-def _excess(write: Write, need: float, available: float) -> str:
-    return (
-        f"{write(need - available, 1)} ({100 * (need - available) / available:.0f} %) too much"
-        if available
-        else "too much"
-    )
+def _excess(write: Write, need: float, limit: float) -> str:
+    return f"{write(need - limit, 1)} ({100 * (need - limit) / limit:.0f} %) too much" if limit else "too much"
 
 
 def _names(needing: dict[str, float]) -> str:
