@@ -22,7 +22,7 @@ def about(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Remark:
-    """One diagnostic. `hpcforge explain CODE` explains its code."""
+    """One diagnostic. `hpcforge explain CODE` says more about its code."""
 
     code: Annotated[str, about("The rule's code, POWER-003; hpcforge explain says more.")]
     severity: Annotated[Severity, about("Error, warning or not-checked.")]
