@@ -1,4 +1,4 @@
-"""The design of a blueprint: its fabrics, everything in its place, and what every rule says of it. Pure.
+"""The design of a blueprint: its fabrics, the place of everything, and the breaches of all rules. Pure.
 
 `cluster` makes a `PlacedSite` of a blueprint whose references hold; each result is computed when it is first read.
 """
@@ -44,12 +44,12 @@ class PlacedSite:
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """Return those that can be built, in the blueprint's order."""
+        """Return the possible fabrics, in the blueprint's order."""
         return self.connected.built
 
     @cached_property
     def facility(self) -> Facility:
-        """Return racks, power and cooling, judged."""
+        """Return racks, power and cooling, with breaches."""
         return design_of_room.facility(self.room, self.layout)
 
     @property
@@ -81,16 +81,16 @@ class PlacedSite:
 
     @property
     def moved(self) -> list[str]:
-        """Return which nodes a change moves within racks, as RACK-012 names them."""
+        """Return the messages of RACK-012 on nodes that a change moves within racks."""
         return moves(self.layout)
 
     @property
     def power_feeds(self) -> tuple[PowerFeed, ...]:
-        """Return each feed with its limit and, by rack, the part of the rack's PDUs that hang on it."""
+        """Return each feed with its limit and, by rack, the part of the rack's PDUs on it."""
         return limits.power_feeds(self.room)
 
     def start_turns(self, on: Collection[str], nodes: Sequence[str], lost: Collection[str] = ()) -> power_on.Turns:
-        """Return in which turns `nodes` start where those in `on` run already, with some feeds `lost`."""
+        """Return the turns in which `nodes` start if those in `on` run already, with some feeds `lost`."""
         return power_on.turns(power_on.budgets(self.room, self.layout, lost), on, nodes)
 
     def work_turns(self, nodes: Sequence[str]) -> tuple[tuple[str, ...], ...]:

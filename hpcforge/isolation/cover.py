@@ -2,7 +2,7 @@
 
 Neighbouring leaves are taken two at a time, the last of them three or four where the number is odd or the last leaf has
 fewer nodes. Nodes at the same place of these leaves form pairs: a shift pattern, which a fat-tree carries without
-contention. A node without another at its place meets a node of another leaf. Pure.
+contention. A node without another at its place is paired with a node of another leaf. Pure.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ SMALL = 8  # nodes of which every pair is measured
 
 
 def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes: every pair."""
+    """Return pairs of nodes that share leaves; with an odd number one node is in two. A few nodes: every pair."""
     if len(wiring.nodes) <= SMALL:
         return [*_every_pair(sorted(usable))]
     pairs: list[tuple[int, int]] = []
     for unit in wiring.units:
-        there = [node for node in unit if node in usable]
-        pairs += zip(there[::2], there[1::2], strict=False)
-        if len(there) % 2 and len(there) > 1:
-            pairs.append((there[-2], there[-1]))
+        present = [node for node in unit if node in usable]
+        pairs += zip(present[::2], present[1::2], strict=False)
+        if len(present) % 2 and len(present) > 1:
+            pairs.append((present[-2], present[-1]))
     return pairs
 
 
 def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours that have not met."""
+    """Return pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours not yet paired."""
     if len(wiring.nodes) <= SMALL:
         return []
     if not wiring.known:
-        there = [node for node in wiring.units[0] if node in usable]
-        return [*zip(there[1::2], there[2::2], strict=False)]
-    units = [there for unit in wiring.units if (there := [node for node in unit if node in usable])]
+        present = [node for node in wiring.units[0] if node in usable]
+        return [*zip(present[1::2], present[2::2], strict=False)]
+    units = [present for unit in wiring.units if (present := [node for node in unit if node in usable])]
     return [pair for group in _neighbours(units) for pair in _same_places(group, wiring)]
 
 
 def _every_pair(nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each pair once, in turns in which each node has one partner."""
+    """Yield each pair once, in turns with one partner for each node."""
     ring = [*nodes, *([-1] if len(nodes) % 2 else [])]
     for _ in range(len(ring) - 1):
         yield from ((a, b) for a, b in zip(ring[: len(ring) // 2], reversed(ring), strict=False) if a >= 0 and b >= 0)
@@ -60,7 +60,7 @@ def _neighbours(units: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
 
 
 def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tuple[int, int]]:
-    """Pairs of one group of leaves. A node meets the first of its place; without a partner it meets another leaf's."""
+    """Yield pairs of one group of leaves: the first node of a place with the others, or with one of another leaf."""
     at_place: dict[int, list[int]] = {}
     for unit in units:
         for node in unit:
@@ -68,7 +68,7 @@ def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tup
     turn = 0
     for place in sorted(at_place):
         first, *others = at_place[place]
-        yield from ((first, other) for other in others)
+        yield from ((first, partner) for partner in others)
         if not others:
             elsewhere = [node for unit in units if first not in unit for node in unit]
             yield elsewhere[turn % len(elsewhere)], first
@@ -82,19 +82,17 @@ def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
             yield Part("cable", source, rail), "out"
             yield Part("cable", target, rail), "in"
             if wiring.crosses(source, target, rail):
-                for leaf, way in ((wiring.leaf[source][rail], "out"), (wiring.leaf[target][rail], "in")):
+                for leaf, direction in ((wiring.leaf[source][rail], "out"), (wiring.leaf[target][rail], "in")):
                     uplink = wiring.uplink(leaf, target, rail)
                     if uplink is not None:
-                        yield Part("uplink", leaf, uplink), way
+                        yield Part("uplink", leaf, uplink), direction
 
 
 def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
-    """Return the cables and uplinks that no answered measurement loaded, and the number of uplinks loaded in one
-    direction.
-    """
+    """Return cables and uplinks without load in any answered measurement, and the number of uplinks loaded one way."""
     wiring = state.wiring
     loaded: set[tuple[Part, str]] = set()
-    for pair in {(met.a, met.b) for met in state.met if not met.silent}:
+    for pair in {(measurement.a, measurement.b) for measurement in state.met if not measurement.silent}:
         loaded.update(loads(wiring, *pair))
     cables = [Part("cable", node, rail) for node in range(len(wiring.nodes)) for rail in range(wiring.rails)]
     uplinks = [Part("uplink", leaf, up) for leaf in wiring.on_leaf for up in range(wiring.uplinks[leaf])]
@@ -103,12 +101,12 @@ def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
 
 
 def unmet(state: State, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs for usable nodes that no measurement with a partner has included, preferably inside of their leaf."""
-    met = {node for seen in state.met for node in (seen.a, seen.b)}
+    """Return pairs for usable nodes without a measured pair, preferably inside of their leaf."""
+    paired = {node for measurement in state.met for node in (measurement.a, measurement.b)}
     pairs = []
-    for node in sorted({*usable} - met):
-        near = [other for other in state.wiring.units[state.wiring.unit_of[node]] if other in usable and other != node]
-        other = next(iter(near), next((other for other in sorted(usable) if other != node), None))
-        if other is not None:
-            pairs.append((node, other))
+    for node in sorted({*usable} - paired):
+        near = [peer for peer in state.wiring.units[state.wiring.unit_of[node]] if peer in usable and peer != node]
+        peer = next(iter(near), next((peer for peer in sorted(usable) if peer != node), None))
+        if peer is not None:
+            pairs.append((node, peer))
     return pairs

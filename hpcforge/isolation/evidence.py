@@ -12,9 +12,9 @@ from hpcforge.isolation.state import BadPart, FleetLine, Judgement, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
-_WHOLE = ("node", "uplinks", "leaf")  # parts that are bad only if everything through them is
-_GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be good nevertheless
-_FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_WHOLE_PARTS = ("node", "uplinks", "leaf")  # parts that are bad only if all values through them are
+_GOOD_OF_WHOLE = 0.02  # the allowed share of good values through a bad part of these kinds
+_FIRST_ROUNDS = 3  # in these, pairs are measured for their own sake
 
 
 @dataclass
@@ -27,38 +27,38 @@ class Weight:
 
 @dataclass
 class Evidence:
-    """All measurements of pairs, by node, and what they say. It is made for one step, and then forgotten."""
+    """All measurements of pairs, by node, and their evidence. One step uses it."""
 
     state: State
 
     @cached_property
     def of_node(self) -> dict[int, list[int]]:
         """The measurements that a node took part in."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for number, met in enumerate(self.state.met):
-            found[met.a].append(number)
-            found[met.b].append(number)
-        return found
+        by_node: dict[int, list[int]] = defaultdict(list)
+        for number, measurement in enumerate(self.state.met):
+            by_node[measurement.a].append(number)
+            by_node[measurement.b].append(number)
+        return by_node
 
     @cached_property
     def of_pair(self) -> dict[tuple[int, int], list[int]]:
         """The measurements of each pair."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for number, met in enumerate(self.state.met):
-            found[met.a, met.b].append(number)
-        return found
+        by_pair: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, measurement in enumerate(self.state.met):
+            by_pair[measurement.a, measurement.b].append(number)
+        return by_pair
 
     @cached_property
     def lows(self) -> list[Low]:
         """Every low value of a pair, but those of rails that are slow as a whole."""
-        return [(number, place) for number, met in enumerate(self.state.met) if met.low for place in met.low]
+        return [(number, place) for number, pair in enumerate(self.state.met) if pair.low for place in pair.low]
 
     def path(self, low: Low) -> Iterator[Part]:
         """Yield the parts that a value depends on."""
-        met, wiring = self.state.met[low[0]], self.state.wiring
+        measurement, wiring = self.state.met[low[0]], self.state.wiring
         rail = low[1] // 2
-        source, target = (met.b, met.a) if low[1] % 2 else (met.a, met.b)
-        yield Part("pair", met.a, met.b)
+        source, target = (measurement.b, measurement.a) if low[1] % 2 else (measurement.a, measurement.b)
+        yield Part("pair", measurement.a, measurement.b)
         for node in (source, target):
             yield Part("cable", node, rail)
             if wiring.rails > 1:
@@ -76,20 +76,20 @@ class Evidence:
                     yield Part("uplink", leaf, uplink)
 
     def through(self, part: Part) -> Iterator[tuple[Low, Way, int]]:
-        """Each value that was measured through a part: where, in which direction, and with which other node or leaf."""
-        wiring, met = self.state.wiring, self.state.met
+        """Yield each value through a part: its place, its direction, and the other node or leaf."""
+        wiring, measurements = self.state.wiring, self.state.met
         if part.kind == "pair":
             for number in self.of_pair[part.of, part.at]:
                 yield from (((number, place), place, part.at) for place in range(2 * wiring.rails))
         elif part.kind in ("cable", "node"):
             rails = range(wiring.rails) if part.kind == "node" else (part.at,)
             for number in self.of_node[part.of]:
-                first = met[number].a == part.of
-                other = met[number].b if first else met[number].a
+                first = measurements[number].a == part.of
+                partner = measurements[number].b if first else measurements[number].a
                 for rail in rails:
                     out, back = (2 * rail, 2 * rail + 1) if first else (2 * rail + 1, 2 * rail)
-                    yield (number, out), "out", other
-                    yield (number, back), "in", other
+                    yield (number, out), "out", partner
+                    yield (number, back), "in", partner
         else:
             yield from self._through_leaf(part)
 
@@ -97,46 +97,46 @@ class Evidence:
         wiring = self.state.wiring
         for node, rail in wiring.on_leaf[part.of]:
             for number in self.of_node[node]:
-                met = self.state.met[number]
-                first = met.a == node
-                other = met.b if first else met.a
-                elsewhere = wiring.leaf[other][rail]
+                measurement = self.state.met[number]
+                first = measurement.a == node
+                partner = measurement.b if first else measurement.a
+                elsewhere = wiring.leaf[partner][rail]
                 out, back = (2 * rail, 2 * rail + 1) if first else (2 * rail + 1, 2 * rail)
                 if part.kind == "leaf":
                     if elsewhere != part.of or first:  # both ends on this leaf: once
                         yield from (((number, place), "", node) for place in (out, back))
                 elif elsewhere != part.of:
-                    for place, way, target in ((out, "out", other), (back, "in", node)):
+                    for place, direction, target in ((out, "out", partner), (back, "in", node)):
                         if part.kind == "uplinks" or wiring.uplink(part.of, target, rail) == part.at:
-                            yield (number, place), way, elsewhere
+                            yield (number, place), direction, elsewhere
 
     def weigh(self, part: Part) -> dict[Way, Weight]:
         """Sum up the measurements through a part, by direction."""
         if part not in self._weighed:
-            found: dict[Way, Weight] = defaultdict(Weight)
-            for low, way, other in self.through(part):
-                weight = found[way]
+            weights: dict[Way, Weight] = defaultdict(Weight)
+            for low, direction, partner in self.through(part):
+                weight = weights[direction]
                 if low[1] in self.state.met[low[0]].low:
-                    weight.low[low] = other
+                    weight.low[low] = partner
                 else:
                     weight.good += 1
-            self._weighed[part] = dict(found)
+            self._weighed[part] = dict(weights)
         return self._weighed[part]
 
     _weighed: dict[Part, dict[Way, Weight]] = field(default_factory=dict)
 
     def bad_ways(self, part: Part) -> list[Weight]:
-        """Return the directions in which nothing through a part was good; of a whole node or leaf nearly nothing.
+        """Return the directions without a good value through a part; for a whole node or leaf nearly without.
 
-        A pair without an answer does not tell which direction is bad: it counts where all of them are.
+        A pair without an answer does not show which direction is bad: it counts only if all are.
         """
         if part in self._bad:
             return self._bad[part]
-        allowed = _GOOD_OF_WHOLE if part.kind in _WHOLE else 0.0
-        ways, met = self.weigh(part).values(), self.state.met
+        allowed = _GOOD_OF_WHOLE if part.kind in _WHOLE_PARTS else 0.0
+        ways, measurements = self.weigh(part).values(), self.state.met
         bad = [w for w in ways if w.low and w.good <= allowed * len(w.low)]
         if len(bad) < len(ways):
-            bad = [Weight({low: w.low[low] for low in w.low if not met[low[0]].silent}, w.good) for w in bad]
+            bad = [Weight({low: w.low[low] for low in w.low if not measurements[low[0]].silent}, w.good) for w in bad]
         self._bad[part] = [w for w in bad if w.low]
         return self._bad[part]
 
@@ -148,8 +148,8 @@ class Evidence:
 
     def paths(self, lows: Collection[Low]) -> set[tuple[int, int, int]]:
         """Return the paths of low values: both nodes and the place."""
-        met = self.state.met
-        return {(met[number].a, met[number].b, place) for number, place in lows}
+        measurements = self.state.met
+        return {(measurements[number].a, measurements[number].b, place) for number, place in lows}
 
     def rounds(self, lows: Collection[Low]) -> tuple[int, ...]:
         """Return the rounds of low values."""
@@ -157,39 +157,39 @@ class Evidence:
 
     def measured(self, lows: Collection[Low]) -> tuple[float, FleetLine]:
         """Return the median of low values, and the line of the first."""
-        met = self.state.met
-        values = [met[number].values[met[number].low.index(place)] for number, place in lows]
+        measurements = self.state.met
+        values = [measurements[number].values[measurements[number].low.index(place)] for number, place in lows]
         number, place = min(lows)
-        of, lines = self.state.wiring.unit_of, self.state.lines
-        crosses = of[met[number].a] != of[met[number].b]
+        unit_of, lines = self.state.wiring.unit_of, self.state.lines
+        crosses = unit_of[measurements[number].a] != unit_of[measurements[number].b]
         names = [f"{kind} {place // 2}" for kind in (("across", "inside") if crosses else ("inside", "across"))]
         return median(values), next((lines[name] for name in names if name in lines), FleetLine(0.0, 0.0))
 
     def always(self, low: Low) -> bool:
         """Whether a path was measured twice or more and was low each time."""
-        met = self.state.met
-        here = self.of_pair[met[low[0]].a, met[low[0]].b]
-        return len(here) > 1 and not self.once_good(low)
+        measurements = self.state.met
+        same_pair = self.of_pair[measurements[low[0]].a, measurements[low[0]].b]
+        return len(same_pair) > 1 and not self.once_good(low)
 
     def once_good(self, low: Low) -> bool:
         """Whether the same pair was good in the same direction, before or after."""
-        met = self.state.met
-        here = self.of_pair[met[low[0]].a, met[low[0]].b]
-        return any(low[1] not in met[number].low for number in here)
+        measurements = self.state.met
+        same_pair = self.of_pair[measurements[low[0]].a, measurements[low[0]].b]
+        return any(low[1] not in measurements[number].low for number in same_pair)
 
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.
 
-        A pair that met only so that others could be judged is not judged itself: it is enough that its parts were good.
+        A pair that was measured only to judge others is not judged itself: it is enough that its parts were good.
         """
-        met = self.state.met
-        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        measurements = self.state.met
+        same_pair = self.of_pair[measurements[low[0]].a, measurements[low[0]].b]
         if self.once_good(low):
             return True
         parts = [part for part in self.path(low) if part.kind in ("cable", "uplink")]
-        judged = met[here[0]].round <= _FIRST_ROUNDS
+        judged = measurements[same_pair[0]].round <= _FIRST_ROUNDS
         return not judged and not any(low in weight.low for part in parts for weight in self.bad_ways(part))
 
     def finding(self, verdict: Judgement, parts: tuple[Part, ...], lows: Collection[Low], good: int = 0) -> BadPart:
-        """Return what is named for low values."""
+        """Return the finding for low values."""
         return BadPart(verdict, parts, *self.measured(lows), len(lows), good, self.rounds(lows))

@@ -13,15 +13,15 @@ from hpcforge.isolation.state import BadPart, Counts, Judgement, Part
 from hpcforge.isolation.unsteady import PATIENCE, UNSTEADY, loose_uplinks, unsteady_parts
 from hpcforge.isolation.wiring import NodeWiring
 
-# of parts that explain as much: first
+# of equally good explanations, the earlier kind is preferred
 _ORDER = ("pair", "cable", "uplink", "node", "uplinks", "leaf")
-_NEAR = 0.9  # of the line: where a path is not lower, noise may take a slow part of it over the line elsewhere
-_BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
+_NEAR = 0.9  # of the line: above it, a slow part of the path may exceed the line elsewhere by noise
+_BY_CHANCE = 1e-4  # the share of fleets whose routes differ from the plan and make an uplink look bad
 
 
 @dataclass(frozen=True)
 class PairReading:
-    """The parts that are named by measurements of pairs, what is still open, and parts that are measured again."""
+    """The result of pairs' measurements: findings, open low values, and parts to measure again."""
 
     findings: tuple[BadPart, ...]
     open: tuple[Low, ...]
@@ -29,55 +29,61 @@ class PairReading:
     passing: int  # low values that passed
 
 
-def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
-    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once.
+def explain(evidence: Evidence, bad_parts: AbstractSet[Part]) -> PairReading:
+    """Find the fewest parts without any good value. Each low value counts once; those of `bad_parts` do not.
 
-    Each finding takes low values that none before it explains, so there are at most as many as low values.
+    Each finding explains low values that no earlier one does, so there are at most as many as low values.
     """
     counts = evidence.state.counts.get("pair", Counts())
-    left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
+    unexplained = {low for low in evidence.lows if bad_parts.isdisjoint(_explaining(evidence, low))}
     findings: list[BadPart] = []
-    while best := _best(evidence, left, needed(counts)):
+    while best := _best(evidence, unexplained, needed(counts)):
         parts, lows = best
         sure = len(parts) == 1 and not _in_doubt(evidence, parts[0], lows)
         findings.append(evidence.finding("bad" if sure else "could not tell", parts, lows))
-        left -= lows
+        unexplained -= lows
     suspects: list[Part] = []
-    for each in (*unsteady_parts(evidence, left), *loose_uplinks(evidence, left)):
-        if left.isdisjoint(each.low):
+    for candidate in (*unsteady_parts(evidence, unexplained), *loose_uplinks(evidence, unexplained)):
+        if unexplained.isdisjoint(candidate.low):
             continue
-        part = each.parts[0]
-        if each.chance < UNSTEADY and each.agrees:
-            doubted = part.kind in ("pair", "uplinks") or _in_doubt(evidence, part, each.low)  # an end may be unsteady
+        part = candidate.parts[0]
+        if candidate.chance < UNSTEADY and candidate.agrees:
+            # an end may be unsteady
+            doubted = part.kind in ("pair", "uplinks") or _in_doubt(evidence, part, candidate.low)
             verdict: Judgement = "could not tell" if doubted else "unsteady"
-            findings.append(evidence.finding(verdict, each.parts, each.low, each.good))
-            left -= each.low
-        elif each.chance < each.suspect and each.values < each.patience:
-            suspects += each.parts
-    passing = {low for low in left if evidence.passed(low)}
+            findings.append(evidence.finding(verdict, candidate.parts, candidate.low, candidate.good))
+            unexplained -= candidate.low
+        elif candidate.chance < candidate.suspect and candidate.values < candidate.patience:
+            suspects += candidate.parts
+    passing = {low for low in unexplained if evidence.passed(low)}
     findings = [*_by_routes(evidence, findings)]
-    return PairReading(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
+    return PairReading(tuple(findings), tuple(sorted(unexplained - passing)), tuple(suspects), len(passing))
 
 
 def _explaining(evidence: Evidence, low: Low) -> set[Part]:
-    """Return what explains a low value without measurements of pairs: a bad node, a bad adapter, a slow rail."""
-    met, rail = evidence.state.met[low[0]], low[1] // 2
-    ends = (met.a, met.b)
+    """Return the nodes and adapters that explain a low value by their own measurements."""
+    measurement, rail = evidence.state.met[low[0]], low[1] // 2
+    ends = (measurement.a, measurement.b)
     return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
 
 
-def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """Return the part that explains most of what is left, and that; several if they explain the same and none else.
+def _best(evidence: Evidence, unexplained: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """Return the part that explains most of the remaining low values, and these; several parts if they tie.
 
-    What is left must be enough by itself: a low value that another part explains says nothing of this one.
+    The remaining values must suffice: a low value that another part explains is not evidence against this one.
     """
-    counts = Counter(part for low in left for part in evidence.path(low))
+    counts = Counter(part for low in unexplained for part in evidence.path(low))
     order = sorted((p for p in counts if counts[p] >= enough), key=lambda p: (-counts[p], _ORDER.index(p.kind), p))
     tied: list[tuple[Part, set[Low]]] = []
     for part in order:
         if tied and counts[part] < counts[tied[0][0]]:
             break
-        low = {low: other for weight in evidence.bad_ways(part) for low, other in weight.low.items() if low in left}
+        low = {
+            low: partner
+            for weight in evidence.bad_ways(part)
+            for low, partner in weight.low.items()
+            if low in unexplained
+        }
         if len(low) < enough or len(evidence.runs(low)) < AGREEING or len(evidence.rounds(low)) < 2:
             continue
         lows = {*low}
@@ -94,19 +100,19 @@ def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tupl
 
 
 def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[int]:
-    """Return the other nodes or leaves of low values; of a cable or node not those that were low with others alike."""
+    """Return the other nodes or leaves of low values; for a cable or node without those also low with others."""
     if part.kind not in ("cable", "node"):
         return {*lows.values()}
     return {
-        other
-        for low, other in lows.items()
-        for ways in (evidence.bad_ways(Part("cable", other, low[1] // 2)),)
+        partner
+        for low, partner in lows.items()
+        for ways in (evidence.bad_ways(Part("cable", partner, low[1] // 2)),)
         if all({*weight.low.values()} == {part.of} for weight in ways if low in weight.low)
     }
 
 
 def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """Return those of parts that explain the same: cables before all cables of a leaf."""
+    """Return the tied parts that explain the same: single cables before all cables of a leaf."""
     single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
     same = [part for part, lows in single if lows == single[0][1]]
     return (tuple(same), single[0][1]) if same else None
@@ -115,17 +121,17 @@ def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[L
 def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
     """Yield other cables that explain low values as well as a cable does: no measurement shows them apart.
 
-    Nor is the cable of a node that has a leaf for itself told from the leaf.
+    Nor does any distinguish the cable of the only node on a leaf from the leaf.
     """
     if part.kind not in ("cable", "uplink"):
         return
     wiring = evidence.state.wiring
     if part.kind == "cable" and _has_leaf_alone(wiring, part):
         yield Part("leaf", wiring.leaf[part.of][part.at])
-    for other in others:
-        also = {low for weight in evidence.bad_ways(other) for low in weight.low}
-        if other != part and other.kind in ("cable", "uplink") and lows <= also:
-            yield other
+    for candidate in others:
+        also = {low for weight in evidence.bad_ways(candidate) for low in weight.low}
+        if candidate != part and candidate.kind in ("cable", "uplink") and lows <= also:
+            yield candidate
 
 
 def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
@@ -133,9 +139,9 @@ def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
 
 
 def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Return whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+    """Return whether enough paths over an uplink are low to exclude other routes than planned, in nearly all fleets.
 
-    Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
+    The chance is that of another uplink, taking each path at random, to take this number of one planned uplink's paths.
     """
     return part.kind != "uplink" or _by_chance(evidence, part.of, len(evidence.paths(lows))) <= _BY_CHANCE
 
@@ -155,11 +161,11 @@ def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
 
 
 def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
-    """Return whether a path may be low because of a part on its way, though that was good elsewhere.
+    """Return whether a part on its way, though good elsewhere, may make a path low.
 
-    A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
-    Where paths across leaves are slower than inside by design, or inside than across since most nodes are, being good
-    there shows nothing of the ends of one that is faster.
+    A slightly slow part is low on some paths alone, and a part that is slow at times may be so on one rail. If paths
+    across leaves are slower than inside by design, or paths inside slower as most nodes are, good values there are not
+    evidence for the ends of a faster path.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
     value, line = evidence.measured(lows)
@@ -170,8 +176,8 @@ def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> boo
     if not wiring.known:
         return False
     crossing = all(wiring.crosses(path.of, path.at, rail) for rail in rails)
-    own, other = ("across", "inside") if crossing else ("inside", "across")
-    if {own, other} <= lines.keys() and lines[other].median < lines[own].at_least:
+    own, other_kind = ("across", "inside") if crossing else ("inside", "across")
+    if {own, other_kind} <= lines.keys() and lines[other_kind].median < lines[own].at_least:
         return True
     if not crossing:
         return False
@@ -180,15 +186,17 @@ def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> boo
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Yield findings; uplinks and unsteady cables are in doubt where anything else over their leaf is, by routes."""
-    leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
-    for each in findings:
-        kind = each.parts[0].kind
-        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (
-            kind == "uplink" or each.verdict == "unsteady"
+    """Yield findings; uplinks and unsteady cables are in doubt if anything else over their leaf is, by routes."""
+    leaves = {
+        leaf for finding in findings if finding.verdict == "could not tell" for leaf in _leaves(evidence, finding.parts)
+    }
+    for finding in findings:
+        kind = finding.parts[0].kind
+        doubted = not leaves.isdisjoint(_leaves(evidence, finding.parts)) and (
+            kind == "uplink" or finding.verdict == "unsteady"
         )
-        doubted = doubted or (kind == "uplink" and each.verdict == "unsteady")
-        yield replace(each, verdict="could not tell") if doubted else each
+        doubted = doubted or (kind == "uplink" and finding.verdict == "unsteady")
+        yield replace(finding, verdict="could not tell") if doubted else finding
 
 
 def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Judge which values of a round are low. Pure."""
+"""Find the low values of a round. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hpcforge.isolation.state import (
 )
 from hpcforge.isolation.wiring import NodeWiring
 
-# What pairs show besides their rates: a long round trip, and what TCP sends again, twice or out of order. Pure.
+# Symptoms of pairs besides rates: long round trips, and segments that TCP sends again, twice or out of order. Pure.
 #
 # A node shows a symptom if each of its pairs does, in three rounds; a path, if both its ends do not with other
 # partners. A line is a multiple of the fleet's median, and of the control pairs' in a round that is slow for all, and
@@ -44,7 +44,7 @@ FLOORS: Mapping[Quantity, float] = {
     "reorders_per_1000_segments": 5.0,
 }
 _MULTIPLE = 5.0
-_MOST_PATHS = 4  # of so many pairs at most one is a path by itself: more are a longer way by design
+_MOST_PATHS = 4  # at most one of this many pairs is a slow path: more are a longer way by design
 _ROUNDS = 3
 _PARTNERS, _CONTROLS = 2, 2  # in a round
 Values = Mapping[tuple[int, int], Sequence[Symptom]]
@@ -52,7 +52,7 @@ Values = Mapping[tuple[int, int], Sequence[Symptom]]
 
 @dataclass(frozen=True)
 class _Suspects:
-    """The parts whose every value of a quantity on a rail is high, and those of their pairs that are."""
+    """The parts with only high values of a quantity on a rail, and these values."""
 
     quantity: Quantity
     usual: float
@@ -61,53 +61,61 @@ class _Suspects:
     healthy: Sequence[tuple[int, int]]  # pairs without a suspect
 
 
-def excesses(state: State, known: Collection[Part]) -> tuple[Excess, ...]:
-    """Return the parts that show a symptom. Nodes that are `known` to be bad alone, and their pairs, do not count."""
+def excesses(state: State, bad_parts: Collection[Part]) -> tuple[Excess, ...]:
+    """Return the parts that show a symptom. Nodes of `bad_parts`, and their pairs, do not count."""
     return tuple(
-        Excess(part, each.quantity, median(it.value for it in high), each.usual, each.line, len(high), _rounds(high))
-        for each in _every(state, known)
-        for part, high in each.high.items()
+        Excess(
+            part,
+            suspects.quantity,
+            median(symptom.value for symptom in high),
+            suspects.usual,
+            suspects.line,
+            len(high),
+            _rounds(high),
+        )
+        for suspects in _every(state, bad_parts)
+        for part, high in suspects.high.items()
         if len(high) >= AGREEING and len(_rounds(high)) >= _ROUNDS
     )
 
 
-def symptoms_again(state: State, known: Collection[Part], usable: Collection[int]) -> Iterator[Pair]:
+def symptoms_again(state: State, bad_parts: Collection[Part], usable: Collection[int]) -> Iterator[Pair]:
     """Yield the pairs that show whether suspects are bad: with healthy partners, and healthy pairs beside them."""
-    for each in _every(state, known):
-        open_ = [part for part, high in each.high.items() if len(_asked(state, part)) < _ROUNDS]
-        bad = {part.of for part in each.high if part.kind == "cable"}
+    for suspects in _every(state, bad_parts):
+        open_ = [part for part, high in suspects.high.items() if len(_rounds_with(state, part)) < _ROUNDS]
+        bad = {part.of for part in suspects.high if part.kind == "cable"}
         good = [node for node in sorted(usable) if node not in bad]
         for part in open_:
             if part.kind == "pair":
                 yield _pair(part.of, part.at, "repeat")
                 continue
-            turn = part.of + _PARTNERS * len(_asked(state, part))
+            turn = part.of + _PARTNERS * len(_rounds_with(state, part))
             partners = [good[(turn + number) % len(good)] for number in range(min(_PARTNERS, len(good)))]
             yield from (_pair(part.of, node, "suspect") for node in partners if part.of in usable)
         if open_:
-            yield from (_pair(*pair, "control") for pair in each.healthy[:_CONTROLS] if {*pair} <= {*usable})
+            yield from (_pair(*pair, "control") for pair in suspects.healthy[:_CONTROLS] if {*pair} <= {*usable})
 
 
-def _pair(a: int, b: int, why: Why) -> Pair:
-    return Pair(min(a, b), max(a, b), why)
+def _pair(a: int, b: int, reason: Why) -> Pair:
+    return Pair(min(a, b), max(a, b), reason)
 
 
 def _rounds(values: Sequence[Symptom]) -> tuple[int, ...]:
-    return tuple(sorted({each.round for each in values}))
+    return tuple(sorted({symptom.round for symptom in values}))
 
 
-def _asked(state: State, part: Part) -> set[int]:
+def _rounds_with(state: State, part: Part) -> set[int]:
     """Return the rounds in which a part was in a pair, with or without an answer."""
     ends = {part.of, part.at} if part.kind == "pair" else {part.of}
-    return {met.round for met in state.met if ends <= {met.a, met.b}}
+    return {measurement.round for measurement in state.met if ends <= {measurement.a, measurement.b}}
 
 
-def _every(state: State, known: Collection[Part]) -> Iterator[_Suspects]:
-    bad = {part.of for part in known if part.kind == "node"}
+def _every(state: State, bad_parts: Collection[Part]) -> Iterator[_Suspects]:
+    bad = {part.of for part in bad_parts if part.kind == "node"}
     sorted_: dict[tuple[Quantity, int], dict[tuple[int, int], list[Symptom]]] = defaultdict(lambda: defaultdict(list))
-    for each in state.symptoms:
-        if bad.isdisjoint((each.a, each.b)):
-            sorted_[each.quantity, each.rail][each.a, each.b].append(each)
+    for symptom in state.symptoms:
+        if bad.isdisjoint((symptom.a, symptom.b)):
+            sorted_[symptom.quantity, symptom.rail][symptom.a, symptom.b].append(symptom)
     for (quantity, rail), values in sorted_.items():
         yield _suspects(state, quantity, rail, values)
 
@@ -118,7 +126,9 @@ def _suspects(state: State, quantity: Quantity, rail: int, values: Values) -> _S
         for node in pair:
             by_node[node] += of_pair
     line = _lines(state, quantity, values)
-    late = {each for of_pair in values.values() for each in of_pair if each.least > line[_compared(state, each)]}
+    late = {
+        symptom for of_pair in values.values() for symptom in of_pair if symptom.least > line[_compared(state, symptom)]
+    }
     high: dict[Part, Sequence[Symptom]] = {
         Part("cable", node, rail): of_node for node, of_node in by_node.items() if late.issuperset(of_node)
     }
@@ -128,39 +138,41 @@ def _suspects(state: State, quantity: Quantity, rail: int, values: Values) -> _S
         high |= {Part("pair", *pair): values[pair] for pair in paths}
     ends = {node for part in high for node in ((part.of, part.at) if part.kind == "pair" else (part.of,))}
     healthy = [pair for pair in values if ends.isdisjoint(pair)]
-    others = [each.value for pair in healthy for each in values[pair]] or [0.0]
+    others = [symptom.value for pair in healthy for symptom in values[pair]] or [0.0]
     return _Suspects(quantity, median(others), line[min(line)], high, healthy)
 
 
 def _compared(state: State, value: Symptom) -> tuple[int, bool]:
-    """Return what a value is compared with: its round, and whether the pair is of two leaves."""
+    """Return the key of comparable values: the round, and whether the pair is across leaves."""
     return value.round, state.wiring.unit_of[value.a] != state.wiring.unit_of[value.b]
 
 
 def _lines(state: State, quantity: Quantity, values: Values) -> Mapping[tuple[int, bool], float]:
-    """Return the highest value that is not high, by what a value is compared with."""
-    controls = {(now.number, pair.a, pair.b) for now in state.rounds for pair in now.pairs if pair.why == "control"}
+    """Return the highest normal value, by the key of comparable values."""
+    controls = {
+        (round_.number, pair.a, pair.b) for round_ in state.rounds for pair in round_.pairs if pair.why == "control"
+    }
     by_node: dict[bool, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    beside: dict[tuple[int, bool], list[float]] = defaultdict(list)
-    for each in (each for of_pair in values.values() for each in of_pair):
-        place = _compared(state, each)
-        beside[place] += [each.least] if (each.round, each.a, each.b) in controls else []
-        for node in (each.a, each.b):
-            by_node[place[1]][node].append(each.least)
+    control_values: dict[tuple[int, bool], list[float]] = defaultdict(list)
+    for symptom in (symptom for of_pair in values.values() for symptom in of_pair):
+        place = _compared(state, symptom)
+        control_values[place] += [symptom.least] if (symptom.round, symptom.a, symptom.b) in controls else []
+        for node in (symptom.a, symptom.b):
+            by_node[place[1]][node].append(symptom.least)
     usual = {across: median_low(map(median_low, of_node.values())) for across, of_node in by_node.items()}
     return {
         place: max(FLOORS[quantity], _MULTIPLE * max([usual[place[1]], *([median(controls)] if controls else [])]))
-        for place, controls in beside.items()
+        for place, controls in control_values.items()
     }
 
 
-_FEW = 3  # pairs that a rail is judged by at least; and nodes of which all may be bad instead
-_NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
+_FEW = 3  # the least number of pairs to judge a rail, and of nodes that may all be bad instead
+_NEARLY_ALL = 0.9  # the share of low values of a rail that is slow as a whole
 Lines = Mapping[str, FleetLine]
 PairValues = Mapping[tuple[int, int], tuple[float, ...]]
 
 
-def judged(state: State, now: Round, results: Results) -> State:
+def judged(state: State, round_: Round, results: Results) -> State:
     """Return the state with the results of a round. The first measurement of a kind sets its lines."""
     lines = dict(state.lines)
     lines |= _lines_of_nodes(results) if "node" not in lines else {}
@@ -179,21 +191,21 @@ def judged(state: State, now: Round, results: Results) -> State:
                 )
                 verdict: Judgement = "could not tell" if good or _bad_instead(pairs) <= _FEW else "bad"
                 finding = BadPart(
-                    verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,)
+                    verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (round_.number,)
                 )
                 slow[rail] = (*slow.get(rail, ()), finding)
-    quiet = _slow_moment(now, results, lines)
-    seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
-    met = [*_met(state.wiring, now, results, lines)]
+    quiet = _slow_moment(round_, results, lines)
+    alone = [_measured_alone(round_.number, test, results, lines, quiet) for test in round_.alone]
+    measured_pairs = [*_measured_pairs(state.wiring, round_, results, lines)]
     counts = {
         "alone": _counted(state, "alone", sum(map(_size, results.alone.values()))),
-        "pair": _counted(state, "pair", 2 * state.wiring.rails * len(now.pairs)),
+        "pair": _counted(state, "pair", 2 * state.wiring.rails * len(round_.pairs)),
     }
     return replace(
         state,
-        rounds=(*state.rounds, now),
-        seen=(*state.seen, *seen),
-        met=(*state.met, *met),
+        rounds=(*state.rounds, round_),
+        seen=(*state.seen, *alone),
+        met=(*state.met, *measured_pairs),
         lines=lines,
         slow_rails=slow,
         counts=counts,
@@ -201,8 +213,8 @@ def judged(state: State, now: Round, results: Results) -> State:
     )
 
 
-def _counted(state: State, of: str, values: int) -> Counts:
-    counts = state.counts.get(of, Counts())
+def _counted(state: State, kind: str, values: int) -> Counts:
+    counts = state.counts.get(kind, Counts())
     return replace(counts, values=counts.values + values)
 
 
@@ -228,7 +240,7 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
 def _lines_of_pairs(
     kind: str, pairs: PairValues, levels: Sequence[float], before: Lines, wiring: NodeWiring
 ) -> Iterator[tuple[str, FleetLine]]:
-    """Yield a line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
+    """Yield a line for each rail: by all rails, or by its own values if it is slow as a whole.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
     By a plan, all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
@@ -250,26 +262,26 @@ def _lines_of_pairs(
 
 
 def _by_node(pairs: PairValues, places: slice) -> list[list[float]]:
-    """Values of pairs by node, at both ends: the node that reports them, the first, has others in few pairs."""
-    found: dict[int, list[float]] = {}
+    """Return the values of pairs by node, at both ends: as the reporting first end alone a node has few."""
+    by_node: dict[int, list[float]] = {}
     for pair, values in pairs.items():
         for node in pair:
-            found.setdefault(node, []).extend(values[places])
-    return [*found.values()]
+            by_node.setdefault(node, []).extend(values[places])
+    return [*by_node.values()]
 
 
 def _levels(pairs: PairValues) -> list[float]:
     """Return each node's rate with its second best partner, or the only one: the best may report any value."""
-    found: dict[int, list[float]] = {}
+    by_node: dict[int, list[float]] = {}
     for pair, values in pairs.items():
         level = sorted(values)[3 * len(values) // 4]
         for node in pair:
-            found.setdefault(node, []).append(level)
-    return [sorted(levels)[-2:][0] for levels in found.values()]
+            by_node.setdefault(node, []).append(level)
+    return [sorted(levels)[-2:][0] for levels in by_node.values()]
 
 
 def _bad_instead(pairs: Collection[tuple[int, int]]) -> int:
-    """How many nodes must be bad to make all pairs low: one of each pair, or all nodes but one."""
+    """Return how many nodes must be bad to make all pairs low: one of each pair, or all nodes but one."""
     return min(len(pairs), len({node for pair in pairs for node in pair}) - 1)
 
 
@@ -287,17 +299,17 @@ def _rail(wiring: NodeWiring, rail: int, slow: Collection[int], pairs: Collectio
     return Part("rail", rail)
 
 
-def _slow_moment(now: Round, results: Results, lines: Lines) -> float:
-    """How slow nodes that are known to be good were in this round, at most 1: what others of the round are held to."""
+def _slow_moment(round_: Round, results: Results, lines: Lines) -> float:
+    """Return the speed of known good nodes in this round, at most 1: others of the round are compared with it."""
     good = [
         median(results.alone[test.node].compute)
-        for test in now.alone
+        for test in round_.alone
         if test.why == "control" and test.node in results.alone
     ]
     return min(1.0, median(good) / lines["node"].median) if good and lines["node"].median else 1.0
 
 
-def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float) -> SeenAlone:
+def _measured_alone(number: int, test: Alone, results: Results, lines: Lines, slow: float) -> SeenAlone:
     node, values = test.node, results.alone.get(test.node)
     if values is None:
         return SeenAlone(number, node, (Part("node", node),), (0.0,), silent=True)
@@ -324,33 +336,33 @@ def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iter
         )
 
 
-def _met(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> Iterator[Met]:
+def _measured_pairs(wiring: NodeWiring, round_: Round, results: Results, lines: Lines) -> Iterator[Met]:
     at_least = {}
     for kind in ("inside", "across"):
         from_ = kind if kind in lines else {"inside": "across", "across": "inside"}[kind]
         if from_ in lines:
             at_least[kind] = [lines[f"{from_} {place // 2}"].at_least for place in range(2 * wiring.rails)]
-    highest = {kind: max(each) for kind, each in at_least.items()}
-    slow = _slow_pairs(wiring, now, results, lines)
+    highest = {kind: max(bounds) for kind, bounds in at_least.items()}
+    slow = _slow_pairs(wiring, round_, results, lines)
     every = tuple(range(2 * wiring.rails))
-    for a, b, _ in now.pairs:
+    for a, b, _ in round_.pairs:
         values = results.pairs.get((a, b))
         if values is None:
-            yield Met(now.number, a, b, every, (0.0,) * len(every), silent=True)
+            yield Met(round_.number, a, b, every, (0.0,) * len(every), silent=True)
             continue
         kind = _kind(wiring, a, b)
         if min(values) >= highest[kind] * slow:
-            yield Met(now.number, a, b, (), (), silent=False)
+            yield Met(round_.number, a, b, (), (), silent=False)
             continue
         low = tuple(place for place in every if values[place] < at_least[kind][place] * slow)
-        yield Met(now.number, a, b, low, tuple(values[place] for place in low), silent=False)
+        yield Met(round_.number, a, b, low, tuple(values[place] for place in low), silent=False)
 
 
-def _slow_pairs(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> float:
+def _slow_pairs(wiring: NodeWiring, round_: Round, results: Results, lines: Lines) -> float:
     """Return the speed of known good pairs in this round, at most 1: others of the round are compared with it."""
     good = [
         median(results.pairs[pair.a, pair.b]) / lines[kind].median
-        for pair in now.pairs
+        for pair in round_.pairs
         if pair.why == "control"
         and (pair.a, pair.b) in results.pairs
         and (kind := _kind(wiring, pair.a, pair.b)) in lines

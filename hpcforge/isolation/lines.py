@@ -18,11 +18,11 @@ _FLOOR = 0.3
 _DEVIATIONS = (
     3 * 1.4826
 )  # the median absolute deviation of a normal distribution is 1 / 1.4826 of its standard deviation
-_REACHING = 4  # nodes: one may report what it likes, and so to two partners
-_GAP, _BETWEEN = 0.8, 0.05  # from this part of the higher level up to its line there is at most this share of values
-_SURE = 1e-6  # how often a whole run may accuse a healthy part
-_LOWEST_RATE = 1e-3  # of passing low values that is assumed
-_BELIEVED = 100  # values without a passing low one that are assumed to have been seen before
+_REACHING = 4  # nodes: one may report false values, and so affect two partners
+_GAP, _BETWEEN = 0.8, 0.05  # at most this share of values is between this part of the higher level and its line
+_SURE = 1e-6  # the allowed chance that a whole run names a healthy part
+_LOWEST_RATE = 1e-3  # the lowest assumed rate of passing low values
+_BELIEVED = 100  # assumed earlier values without a passing low one
 AGREEING = 3  # measurements that must be low before a part is named
 
 
@@ -51,10 +51,9 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
 
 
 def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float]) -> FleetLine:
-    """Return the line at the level that a quarter of the nodes reach, four at least, if no value is slightly below
-    it.
+    """Return the line at the level that a quarter of the nodes, at least four, reach, if no value is slightly below it.
 
-    Then low values are a kind of their own, even if they are most, as they are where many pairs share a bad part.
+    Low values are then a distinct class, even if they are the majority, as with many pairs that share a bad part.
     """
     count = max(_REACHING, ceil(len(levels) / 4))
     level = sorted(levels)[-count] if len(levels) >= count else 0.0
@@ -73,19 +72,19 @@ def passing_rate(counts: Counts) -> float:
 
 
 def needed(counts: Counts) -> int:
-    """How many values must be low before a part is named: the more, the more low values have passed."""
+    """Return how many values must be low before a part is named: the more, the more low values have passed."""
     return max(AGREEING, -int(log(_SURE / max(1, counts.values)) // -log(passing_rate(counts))))
 
 
-def surprise(counts: Counts, low: int, good: int, beside: float = 0.0) -> float:
-    """How many parts of the fleet would be low so often if low values only passed, on average.
+def surprise(counts: Counts, low: int, good: int, neighbour_rate: float = 0.0) -> float:
+    """Return how many parts of the fleet would be as low if low values only passed, on average.
 
-    `beside` is how often values beside the part are low, where that is more often than in the fleet.
+    `neighbour_rate` is how often values beside the part are low, where that is more often than in the fleet.
     """
-    return tail(max(passing_rate(counts), beside), low, good) * max(1, counts.values)
+    return tail(max(passing_rate(counts), neighbour_rate), low, good) * max(1, counts.values)
 
 
 def tail(rate: float, low: int, good: int) -> float:
-    """How likely so many values, or more, are low where each is with a rate, which is 0.001 at least."""
-    rate, of = min(1.0, max(_LOWEST_RATE, rate)), low + good
-    return sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
+    """Return the chance of `low` or more low values, if each is low at a rate, which is at least 0.001."""
+    rate, total = min(1.0, max(_LOWEST_RATE, rate)), low + good
+    return sum(comb(total, number) * rate**number * (1 - rate) ** (total - number) for number in range(low, total + 1))

@@ -1,4 +1,4 @@
-"""Parts as a person finds them: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure.
+"""Names of parts for people: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure.
 
 GPUs count from 0, as the driver does; rails and uplinks from 1, as labels do.
 """
@@ -18,15 +18,15 @@ _TO = {"cable": ("node_leaf",), "uplink": ("leaf_spine",)}
 
 @dataclass(frozen=True)
 class PartNames:
-    """What the parts of a wiring are called. Without a fabric plan, `labels` is None."""
+    """The names of a wiring's parts. Without a fabric plan, `labels` is None."""
 
     wiring: NodeWiring
     labels: Labels | None = None
     where: Mapping[str, str] = field(default_factory=dict)  # of nodes: "rack g01, U3"
-    adapters_apart: bool = False  # whether each adapter was measured without its cable
+    adapters_apart: bool = False  # each adapter was measured without its cable
 
     def words(self, part: Part) -> str:
-        """One part."""
+        """Name one part."""
         if part.kind in ("node", "gpu", "adapter", "cable"):
             node = self._node(part.of)
             return {
@@ -47,8 +47,10 @@ class PartNames:
 
     def all(self, finding: BadPart) -> str:
         """Name the part of a finding, or its candidates. Uplinks that some values passed are not all bad."""
-        some = finding.parts[0].kind == "uplinks" and finding.good > 0
-        return " or ".join(f"uplinks of {self._leaf(part.of)}" if some else self.words(part) for part in finding.parts)
+        partial = finding.parts[0].kind == "uplinks" and finding.good > 0
+        return " or ".join(
+            f"uplinks of {self._leaf(part.of)}" if partial else self.words(part) for part in finding.parts
+        )
 
     def nodes(self, part: Part) -> tuple[str, ...]:
         """Return the nodes that a part belongs to."""
@@ -63,8 +65,8 @@ class PartNames:
     def _cable(self, part: Part, node: str) -> str:
         if not self.wiring.known:
             return f"the network of {node}" + (f", rail {part.at + 1}" if self.wiring.rails > 1 else "")
-        what = "the cable" if self.adapters_apart else "the cable or adapter"
-        return f"{what} of rail {part.at + 1} at {node}{self._ends(part)}"
+        label = "the cable" if self.adapters_apart else "the cable or adapter"
+        return f"{label} of rail {part.at + 1} at {node}{self._ends(part)}"
 
     def _leaf(self, leaf: int) -> str:
         if self.labels is None:
@@ -76,13 +78,13 @@ class PartNames:
 
     def _ends(self, part: Part) -> str:
         """Return the labels at both ends of a cable."""
-        cable = self._found(part)
+        cable = self._find_cable(part)
         if cable is None or self.labels is None:
             return ""
         a, b = self.labels.both(cable)
         return f', labels "{a}" and "{b}"'
 
-    def _found(self, part: Part) -> Cable | None:
+    def _find_cable(self, part: Part) -> Cable | None:
         if self.labels is None:
             return None
         fabric, kinds = self.labels.fabric, _TO[part.kind]

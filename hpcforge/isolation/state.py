@@ -17,7 +17,7 @@ Quantity = Literal[
     "reorders_per_1000_segments",
 ]
 # first: not measured before. cover: nothing else loads a part. repeat: it was low. suspect: a part with other partners.
-# control: good until now, so that a slow moment of all nodes blames none.
+# control: good until now, so that a slow moment of all nodes blames no part.
 Why = Literal["first", "cover", "repeat", "suspect", "control"]
 
 
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two nodes that are to send to each other on every rail, and why."""
+    """Two nodes that will send to each other on every rail, and the reason."""
 
     a: int
     b: int
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """A node that is to be measured without partners, and why."""
+    """A node to measure without partners, and the reason."""
 
     node: int
     why: Why
@@ -55,14 +55,14 @@ class Round:
 
 @dataclass(frozen=True)
 class NodeValues:
-    """What a node measured alone: for each GPU, and through each adapter back to itself where that can be measured."""
+    """The values of a node alone: of each GPU, and through each adapter back to itself if that can be measured."""
 
     compute: tuple[float, ...]
     loopback: tuple[float, ...] = ()
 
 
 class Symptom(NamedTuple):
-    """What a pair measured besides its rates. Lower is better.
+    """A value of a pair besides its rates. Lower is better.
 
     `least` is compared with others; of round trips it is the shortest, which a busy machine hardly makes longer.
     """
@@ -78,7 +78,7 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """What a round measured. A node or pair without values gave no answer.
+    """The values of a round. A node or pair without values gave no answer.
 
     Values of a pair are by rail: from a to b, then from b to a. Higher is better.
     """
@@ -89,25 +89,25 @@ class Results:
 
 
 class FleetLine(NamedTuple):
-    """The lowest value that is not low, and the median that it is a part of."""
+    """The lowest normal value, and the median from which it is computed."""
 
     at_least: float
     median: float
 
 
 class Met(NamedTuple):
-    """A pair as measured in a round: which of its values were low, and what they were."""
+    """A measured pair of a round, with its low values."""
 
     round: int
     a: int
     b: int
     low: tuple[int, ...]  # places in the values of the pair
-    values: tuple[float, ...]  # those that were low
+    values: tuple[float, ...]  # the low ones
     silent: bool  # no answer: all are low
 
 
 class SeenAlone(NamedTuple):
-    """A node as measured alone: what was low, by part of it (`node`, `gpu`, `adapter`)."""
+    """A node measured alone, with its low values by part (`node`, `gpu`, `adapter`)."""
 
     round: int
     node: int
@@ -118,10 +118,10 @@ class SeenAlone(NamedTuple):
 
 @dataclass(frozen=True)
 class BadPart:
-    """A part that is bad, unsteady, or one of several that no measurement can tell apart."""
+    """A bad or unsteady part, or several that no measurement can distinguish."""
 
     verdict: Judgement
-    parts: tuple[Part, ...]  # one; of `could not tell` those that it may be
+    parts: tuple[Part, ...]  # one; for `could not tell` the candidates
     measured: float  # median of the low values; 0: no answer
     line: FleetLine
     low: int  # values below the line
@@ -131,7 +131,7 @@ class BadPart:
 
 @dataclass(frozen=True)
 class Excess:
-    """A part that shows far more of a quantity than others: its median, and theirs."""
+    """A part with far more of a quantity than others: its median, and theirs."""
 
     part: Part
     quantity: Quantity
@@ -144,7 +144,7 @@ class Excess:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many values were judged, and how many low ones were not low again."""
+    """The numbers of judged values, and of low ones that were not low again."""
 
     values: int = 0
     passing: int = 0
@@ -152,13 +152,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class State:
-    """All that isolation knows. A step reads this and the results of the last round, and nothing else."""
+    """The state of isolation. A step reads this and the results of the last round, and nothing else."""
 
     wiring: NodeWiring
     rounds: tuple[Round, ...] = ()
     met: tuple[Met, ...] = ()
     seen: tuple[SeenAlone, ...] = ()
-    lines: Mapping[str, FleetLine] = field(default_factory=dict)  # by what was measured
+    lines: Mapping[str, FleetLine] = field(default_factory=dict)  # by the kind of measurement
     slow_rails: Mapping[int, tuple[BadPart, ...]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)  # "alone" and "pair"
     symptoms: tuple[Symptom, ...] = ()
@@ -166,7 +166,7 @@ class State:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The end: what is named. Nothing: all that was measured is good."""
+    """The end: the named parts. Without any, all measured parts are good."""
 
     findings: tuple[BadPart, ...]
     excesses: tuple[Excess, ...] = ()

@@ -14,10 +14,10 @@ _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by desti
 
 @dataclass(frozen=True)
 class NodeWiring:
-    """The nodes of a test by number, and where their links end. Without a fabric plan there is no leaf, and a link for
-    each GPU, or one.
+    """The nodes of a test by number, and the leaves of their links. Without a fabric plan there is no leaf, and a link
+    for each GPU, or one.
 
-    Routes are taken to be static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
+    Routes are assumed static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
     leaf) mod (number of uplinks), as destination-mod-k routing of fat-trees does.
     """
 
@@ -48,7 +48,7 @@ class NodeWiring:
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:
-        """Nodes that share the leaf of their first rail, by place; all nodes where no leaf is known."""
+        """The nodes that share the leaf of their first rail, by place; all nodes if no leaf is known."""
         if not self.known:
             return (tuple(range(len(self.nodes))),)
         units: dict[int, list[int]] = defaultdict(list)
@@ -59,17 +59,17 @@ class NodeWiring:
     @cached_property
     def unit_of(self) -> tuple[int, ...]:
         """The unit of each node."""
-        of = {node: number for number, unit in enumerate(self.units) for node in unit}
-        return tuple(of[node] for node in range(len(self.nodes)))
+        unit_by_node = {node: number for number, unit in enumerate(self.units) for node in unit}
+        return tuple(unit_by_node[node] for node in range(len(self.nodes)))
 
     @cached_property
     def by_place(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
         """Nodes by rail and their place on their leaf."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        nodes_by_place: dict[tuple[int, int], list[int]] = defaultdict(list)
         for node, places in enumerate(self.place):
             for rail, place in enumerate(places):
-                found[rail, place].append(node)
-        return {key: tuple(nodes) for key, nodes in found.items()}
+                nodes_by_place[rail, place].append(node)
+        return {key: tuple(nodes) for key, nodes in nodes_by_place.items()}
 
     def reached_over(self, leaf: int, uplink: int, rail: int) -> tuple[int, ...]:
         """Return the nodes of other leaves that a leaf reaches over an uplink."""
@@ -81,17 +81,17 @@ class NodeWiring:
 
     @cached_property
     def most_places(self) -> int:
-        """Places on the leaf that has most."""
+        """The number of places on the leaf with most."""
         return 1 + max((place for places in self.place for place in places), default=-1)
 
     @cached_property
     def on_leaf(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
-        """The nodes of each leaf, with the rail by which they are on it."""
-        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """The nodes of each leaf, with the rail that connects them."""
+        links_by_leaf: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for node, leaves in enumerate(self.leaf):
             for rail, leaf in enumerate(leaves):
-                found[leaf].append((node, rail))
-        return {leaf: tuple(links) for leaf, links in found.items()}
+                links_by_leaf[leaf].append((node, rail))
+        return {leaf: tuple(links) for leaf, links in links_by_leaf.items()}
 
 
 def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
@@ -99,14 +99,14 @@ def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
     names = tuple(names)
     if fabric is None or not set(names) <= fabric.index.keys():
         return NodeWiring(names)
-    cables, of = fabric.cables, {fabric.index[name]: number for number, name in enumerate(names)}
+    cables, number_by_device = fabric.cables, {fabric.index[name]: number for number, name in enumerate(names)}
     first = next((index for index, device in enumerate(fabric.devices) if device.kind == "leaf"), 0)
     to_leaf, up = CABLE_KINDS.index("node_leaf"), CABLE_KINDS.index("leaf_spine")
     ends: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     uplinks = [0] * fabric.count("leaf")
     for a, a_port, b, b_port, kind in zip(cables.a, cables.a_port, cables.b, cables.b_port, cables.kind, strict=True):
-        if kind == to_leaf and a in of:
-            ends[of[a]][a_port - 1] = b - first, b_port - fabric.first_end_port
+        if kind == to_leaf and a in number_by_device:
+            ends[number_by_device[a]][a_port - 1] = b - first, b_port - fabric.first_end_port
         elif kind == up and fabric.topology in _STATIC:
             uplinks[a - first] += 1
     if any(len(ends[number]) != fabric.rails for number in range(len(names))):
@@ -115,7 +115,7 @@ def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
     return NodeWiring(
         names,
         fabric.rails,
-        tuple(tuple(leaf for leaf, _ in each) for each in links),
-        tuple(tuple(place for _, place in each) for each in links),
+        tuple(tuple(leaf for leaf, _ in node_links) for node_links in links),
+        tuple(tuple(place for _, place in node_links) for node_links in links),
         tuple(uplinks),
     )

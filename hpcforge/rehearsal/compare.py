@@ -1,9 +1,9 @@
-"""What a rehearsal has instead of the real thing, file by file, each difference under the stand-in that makes it.
+"""Differences of a rehearsal from the real cluster, file by file, each under the stand-in that causes it.
 
-The rules are applied one after the other, and what the roles make of the cluster is compared after each: what a step
-changes is that stand-in's. Two things no stand-in explains. One is a difference between the last step and what the
-rehearsal's own compile gives. The other is a file that says more of the lab than where it is: the same lab is compiled
-with another subnet, other keys and elsewhere on the disk, and its files may differ from the lab's in the subnet alone.
+The rules are applied one after the other. After each the roles are compiled again: a change belongs to the stand-in of
+that step. Two kinds of differences have no stand-in. One is between the last step and the rehearsal's own compile. The
+other is a file that depends on more of the lab than its subnet: the same lab is compiled with another subnet, other
+keys and another path on the disk, and its files may differ from the lab's in the subnet alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
 from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
 from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, left_out, rehearsed, rehearsed_roles, steps
 
-Compile = Callable[[Sequence[Role], Cluster], Desired]  # without secrets: no real one is read
+Compile = Callable[[Sequence[Role], Cluster], Desired]  # without reading real secrets
 Key = tuple[str, str]  # node, and path or role
 Texts = Mapping[Key, str]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One text that differs, and all the nodes where it does in the same way: the hunks of a unified diff."""
+    """The same difference of one text on several nodes: the hunks of a unified diff."""
 
     what: str  # a path; or `ROLE: packages, units, ...`
     nodes: tuple[str, ...]
@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Explained:
-    """A stand-in, and what it changes."""
+    """A stand-in, and its changes."""
 
     stand_in: StandIn
     differences: tuple[Difference, ...]
@@ -45,7 +45,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Compared:
-    """A site and its rehearsal on these nodes. What is `unexplained` should not be."""
+    """A site compared with its rehearsal on these nodes. An `unexplained` difference is a defect."""
 
     nodes: tuple[str, ...]
     explained: tuple[Explained, ...]
@@ -55,7 +55,7 @@ class Compared:
 def compare(
     real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], own: Desired, compiled: Compile
 ) -> Compared:
-    """Compare what nodes of the real cluster would get with `own`: what those of the rehearsal do get."""
+    """Compare the texts for nodes of the real cluster with `own`, those of the rehearsal."""
     nodes = tuple(name for name in real.by_name if name in lab.machines)
     before, cluster = texts(compiled(roles, real), nodes), real
     explained = []
@@ -63,9 +63,9 @@ def compare(
         after = texts(compiled(roles, step.cluster), nodes)
         explained.append(Explained(step.stand_in, tuple(differences(before, after))))
         before, cluster = after, step.cluster
-    found = origins(roles, cluster, compiled)
-    away = out_of_reach(found, lab.sources)
-    through = passed(found, lab.sources)
+    package_origins = origins(roles, cluster, compiled)
+    away = out_of_reach(package_origins, lab.sources)
+    through = passed(package_origins, lab.sources)
     explained += [Explained(through, ())] if through else []
     out = left_out(cluster, roles, boots=lab.boots, away=away)
     there_roles = rehearsed_roles(roles, boots=lab.boots, away=away)
@@ -73,34 +73,39 @@ def compare(
         after = texts(compiled(there_roles, cluster), nodes)
         explained.append(Explained(out, tuple(differences(before, after))))
         before = after
-    there = texts(own, nodes)
+    own_texts = texts(own, nodes)
     unexplained = [
-        *differences(before, there),
-        *_looks_at_the_lab(real, lab, rules, there_roles, there, compiled),
+        *differences(before, own_texts),
+        *_find_lab_details(real, lab, rules, there_roles, own_texts, compiled),
     ]
     return Compared(nodes, tuple(explained), tuple(unexplained))
 
 
-def _looks_at_the_lab(
-    real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], there: Texts, compiled: Compile
+def _find_lab_details(
+    real: Cluster,
+    lab: LabFacts,
+    rules: Sequence[StandInRule],
+    roles: Sequence[Role],
+    own_texts: Texts,
+    compiled: Compile,
 ) -> Iterator[Difference]:
-    """Texts that differ between this lab and one that is alike but somewhere else."""
-    other, _ = rehearsed(real, elsewhere(lab), rules)
-    moved = texts(compiled(roles, other), lab.machines)
-    here, moved = ({key: as_elsewhere(lab, text) for key, text in of.items()} for of in (there, moved))
-    yield from differences(moved, here)
+    """Yield texts that differ between this lab and the same lab elsewhere."""
+    moved_cluster, _ = rehearsed(real, elsewhere(lab), rules)
+    moved = texts(compiled(roles, moved_cluster), lab.machines)
+    expected, moved = ({key: as_elsewhere(lab, text) for key, text in by_key.items()} for by_key in (own_texts, moved))
+    yield from differences(moved, expected)
 
 
 def texts(desired: Desired, nodes: Collection[str]) -> dict[Key, str]:
-    """Every file of these nodes as text, and beside files what a role has there. A secret is named where it belongs."""
-    found: dict[Key, str] = {}
+    """Return every file of these nodes as text, with names for secrets, and a role's other resources."""
+    by_key: dict[Key, str] = {}
     for node in nodes:
         for role in desired.nodes[node]:
             for file in role.of(File):
-                found[node, file.path] = _text(desired, file)
-            if beside := _beside(role):
-                found[node, f"{role.role}: what else it has"] = beside
-    return found
+                by_key[node, file.path] = _text(desired, file)
+            if resources := _list_resources(role):
+                by_key[node, f"{role.role}: what else it has"] = resources
+    return by_key
 
 
 def _text(desired: Desired, file: File) -> str:
@@ -112,21 +117,25 @@ def _text(desired: Desired, file: File) -> str:
     return text
 
 
-def _beside(role: DesiredRole) -> str:
+def _list_resources(role: DesiredRole) -> str:
     """Return a role's packages, units and resources other than files, a line each."""
     lines = [f"package {name}" for name in role.packages] + [f"unit {unit.name}" for unit in role.units]
-    lines += [f"{KINDS[each.kind].singular} {each.named}" for each in role.resources if not isinstance(each, File)]
+    lines += [
+        f"{KINDS[resource.kind].singular} {resource.named}"
+        for resource in role.resources
+        if not isinstance(resource, File)
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
 def differences(before: Texts, after: Texts) -> Iterator[Difference]:
     """Yield the differences, by path; nodes with the same difference are together."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    nodes_by_change: dict[tuple[str, str, str], list[str]] = {}
     for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key, ""), after.get(key, "")
-        if was != now:
-            node, what = key
-            alike.setdefault((what, was, now), []).append(node)
-    for (what, was, now), nodes in alike.items():
-        lines = [*difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="", n=1)]
-        yield Difference(what, tuple(nodes), tuple(lines[2:]))  # without the names of files
+        old, new = before.get(key, ""), after.get(key, "")
+        if old != new:
+            node, subject = key
+            nodes_by_change.setdefault((subject, old, new), []).append(node)
+    for (subject, old, new), nodes in nodes_by_change.items():
+        lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)]
+        yield Difference(subject, tuple(nodes), tuple(lines[2:]))  # without the names of files

@@ -1,4 +1,4 @@
-"""What a lab has: all that stand-ins depend on beside the cluster itself."""
+"""The facts of a lab: with the cluster, the input of all stand-ins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHARED_FOLDER = "/media/rehearsal-shared"  # on nodes that are containers: a fol
 
 @dataclass(frozen=True)
 class Card:
-    """A network card: what the machine calls it ("": as its kernel does), and the segment of the lab that it is on.
+    """A network card: its name on the machine ("": the kernel's), and its segment of the lab.
 
-    A segment is that of a fabric or a port by name, on which nothing but cards of this lab is; "" is the lab's own,
-    on which its machines are reached.
+    A segment has the name of a fabric or a port and connects cards of this lab alone; "" is the lab's own segment, for
+    connections to its machines.
     """
 
     name: str = ""
@@ -32,7 +32,7 @@ class LabMachine:
 
 @dataclass(frozen=True)
 class LabFacts:
-    """A lab: its machines by node name, the subnet that they are on, how to get in, and what each has.
+    """A lab: its machines by node name, their subnet, the login, and the hardware of each.
 
     All nodes share the processors of their host; `memory_mib` is a node's share of its memory.
     """
@@ -40,14 +40,14 @@ class LabFacts:
     machines: Mapping[str, LabMachine]
     cidr: str
     user: str
-    key: Path | None  # None: the lab is not there
+    key: Path | None  # None: the lab does not exist
     sockets: int
     cores_per_socket: int
     threads_per_core: int
     memory_mib: int
-    boots: bool  # a kernel of its own
+    boots: bool  # each node has a kernel of its own
     controllers: frozenset[str] = frozenset()  # of cgroup v2, on this machine
-    sources: Mapping[str, bool] | None = None  # whether this machine reaches package sources; None: not looked yet
+    sources: Mapping[str, bool] | None = None  # whether this machine reaches package sources; None: not tried
 
     @property
     def cpus(self) -> int:
@@ -56,15 +56,13 @@ class LabFacts:
 
 
 _CONTROL = ("198", "18")  # of the block that RFC 2544 keeps for tests of devices
-# How an address begins, its dots as they are or as they stand in a regular expression; how its name in DNS ends.
+# The beginning of an address, with plain dots or those of a regular expression; the end of its name in DNS.
 _FORWARD = r"(?<![\d.])(\d{1,3})(\.|\[\.\]|\\\.)(\d{1,3})(?=\2)"
 _REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
 
 
 def elsewhere(lab: LabFacts) -> LabFacts:
-    """Return the same lab in another subnet and with other keys: texts about it differ from the lab's in these
-    alone.
-    """
+    """Return the same lab in another subnet and with other keys, the only differences in texts about it."""
     machines = {
         name: LabMachine(as_elsewhere(lab, machine.address), tuple(f"{key}elsewhere" for key in machine.host_keys))
         for name, machine in lab.machines.items()
@@ -74,12 +72,12 @@ def elsewhere(lab: LabFacts) -> LabFacts:
 
 def as_elsewhere(lab: LabFacts, text: str) -> str:
     """Return a text about the lab, with the subnet that `elsewhere` gives it."""
-    here = tuple(lab.cidr.split(".")[:2])
+    lab_prefix = tuple(lab.cidr.split(".")[:2])
 
-    def forward(found: re.Match[str]) -> str:
-        return found[2].join(_CONTROL) if (found[1], found[3]) == here else found[0]
+    def forward(match: re.Match[str]) -> str:
+        return match[2].join(_CONTROL) if (match[1], match[3]) == lab_prefix else match[0]
 
-    def reverse(found: re.Match[str]) -> str:
-        return ".".join(reversed(_CONTROL)) if (found[2], found[1]) == here else found[0]
+    def reverse(match: re.Match[str]) -> str:
+        return ".".join(reversed(_CONTROL)) if (match[2], match[1]) == lab_prefix else match[0]
 
     return re.sub(_REVERSE, reverse, re.sub(_FORWARD, forward, text))

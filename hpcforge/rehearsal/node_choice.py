@@ -1,4 +1,4 @@
-"""Which nodes of a cluster are rehearsed."""
+"""The nodes of a cluster to rehearse."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hpcforge.rehearsal.lab_facts import Card
 _OF_EACH_GROUP = 3  # workers
 
 
-def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
-    """Return the nodes to rehearse, in the cluster's order: those of the node set `wanted`, else a sample of each
+def chosen(cluster: Cluster, node_set: str | None) -> tuple[str, ...]:
+    """Return the nodes to rehearse, in the cluster's order: those of the node set `node_set`, else a sample of each
     kind.
 
     The default is every node with a function other than worker, the first three workers of each group, and the first
-    node of a partition that has none of these. Nodes that carry a service are always included. Raise `SelectionError`
-    where `wanted` names nothing.
+    node of a partition without any of these. Nodes that carry a service are always included. Raise `SelectionError`
+    if `node_set` names no node.
     """
-    named = select(cluster, [wanted], []) if wanted else (*_of_each_kind(cluster),)
-    needed = {*named, *carriers(cluster)}
+    selected = select(cluster, [node_set], []) if node_set else (*_of_each_kind(cluster),)
+    needed = {*selected, *carriers(cluster)}
     return tuple(node.name for node in cluster.nodes if node.name in needed)
 
 
@@ -43,17 +43,17 @@ def _of_each_kind(cluster: Cluster) -> Iterator[str]:
     yield from (partition.nodes[0] for partition in cluster.slurm.partitions if not first.intersection(partition.nodes))
 
 
-# What a machine of a lab is made with, as its blueprint declares it: network cards and drives. Pure.
+# The network cards and drives of a lab's machine, by its blueprint. Pure.
 
 
 _MOST_DRIVES = 8  # of a machine of a lab
-_EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
+_EMULATED = ("ethernet", "roce")  # RoCE is Ethernet
 
 
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
     """Return a card for each link that carries networks of a node; the first is on the lab's own segment."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
-    found: list[Card] = []
+    network_cards: list[Card] = []
     for name, shared in carried(cluster, node).items():
         fabric = fabrics.get(name)
         own = cluster.network in shared
@@ -64,10 +64,10 @@ def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
         names = (fabric.interfaces if fabric else ()) or ("" if bonded(networks) else below,)
         links = fabric.links if fabric else 1
         padded = (*names, *("" for _ in range(links)))[:links]
-        found += (Card(interface, "" if own else name) for interface in padded)
-    return tuple(found)
+        network_cards += (Card(interface, "" if own else name) for interface in padded)
+    return tuple(network_cards)
 
 
 def drives(server: Server) -> int:
-    """How many drives a machine has beside its disk, of those that its hardware declares."""
+    """Return the number of a machine's drives beside its disk, of those that its hardware declares."""
     return min(_MOST_DRIVES, sum(count for count, _ in map(counted, server.nvme)))

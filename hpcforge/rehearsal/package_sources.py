@@ -1,4 +1,4 @@
-"""Package sources of roles in a rehearsal: what the lab's proxy passes, and roles whose sources are out of reach."""
+"""Package sources of roles in a rehearsal: those through the lab's proxy, and roles with unreachable sources."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ def origins(
     """Return the origins of each role that has package sources on some node; files on nodes have none."""
     if not any(role.spec.of(PackageSource.kind) and runs(role.name, role.spec.on, cluster) for role in roles):
         return {}
-    found: dict[str, dict[str, None]] = {}
+    by_role: dict[str, dict[str, None]] = {}
     for several in compiled(roles, cluster).nodes.values():
         for supplier in several:
             uris = (uri for source in supplier.of(PackageSource) for uri in source.uris)
-            known = [f"{match[1]}{match[2]}" for match in map(_ORIGIN.match, uris) if match]
-            if known:
-                found.setdefault(supplier.role, {}).update(dict.fromkeys(known))
-    return {role: tuple(several) for role, several in found.items()}
+            role_origins = [f"{match[1]}{match[2]}" for match in map(_ORIGIN.match, uris) if match]
+            if role_origins:
+                by_role.setdefault(supplier.role, {}).update(dict.fromkeys(role_origins))
+    return {role: tuple(several) for role, several in by_role.items()}
 
 
-def every(found: Origins) -> tuple[str, ...]:
+def every(by_role: Origins) -> tuple[str, ...]:
     """Return all origins, each once."""
-    return tuple(dict.fromkeys(origin for several in found.values() for origin in several))
+    return tuple(dict.fromkeys(origin for several in by_role.values() for origin in several))
 
 
-def out_of_reach(found: Origins, reached: Reached | None) -> dict[str, str]:
-    """Return the roles whose packages a rehearsal cannot get, and why. `reached` None: it is not up, and all is taken
-    to be in reach.
+def out_of_reach(by_role: Origins, reached: Reached | None) -> dict[str, str]:
+    """Return the roles with packages that a rehearsal cannot get, and the reasons. `reached` None: it is not up, and
+    all sources count as reachable.
 
-    Plain http needs no leave of the lab's proxy, so one that was never looked at is in reach.
+    Plain http does not need the lab's proxy, so an untried source is reachable.
     """
     if reached is None:
         return {}
-    why = {}
-    for role, several in found.items():
+    reasons = {}
+    for role, several in by_role.items():
         away = [supplier for supplier in several if reached.get(supplier) is False]
         unknown = [supplier for supplier in several if supplier not in reached and supplier.startswith("https:")]
         if away:
-            why[role] = f"its packages come from {', '.join(away)}, which this machine cannot reach"
+            reasons[role] = f"its packages come from {', '.join(away)}, which this machine cannot reach"
         elif unknown:
-            why[role] = f"its packages come from {', '.join(unknown)}, which `rehearse up` has not tried yet"
-    return why
+            reasons[role] = f"its packages come from {', '.join(unknown)}, which `rehearse up` has not tried yet"
+    return reasons
 
 
-def passed(found: Origins, reached: Reached | None) -> StandIn | None:
-    """Say what nodes fetch over TLS through the lab's proxy; None: nothing."""
-    away = out_of_reach(found, reached)
-    through = every({role: several for role, several in found.items() if role not in away})
+def passed(by_role: Origins, reached: Reached | None) -> StandIn | None:
+    """Return the stand-in for sources that nodes fetch over TLS through the lab's proxy; None without any."""
+    away = out_of_reach(by_role, reached)
+    through = every({role: several for role, several in by_role.items() if role not in away})
     secure = [origin for origin in through if origin.startswith("https:")]
     if not secure:
         return None

@@ -1,6 +1,6 @@
-"""The rules: what a lab of containers on one machine cannot have, and what stands there instead.
+"""The rules of stand-ins: parts of a cluster that a lab on one machine lacks, and their substitutes.
 
-A rule more is an entry of `RULES` more. Their order counts: each sees the cluster that those before it made.
+Each rule is an entry of `RULES`. Their order matters: each gets the cluster that the earlier ones changed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER, LabFacts
 from hpcforge.rehearsal.stand_ins import StandInRule
 
-Said = tuple[str, str] | None
-_TIMES = ("s", "ms", "us", "ns")  # units of how long
+Statement = tuple[str, str] | None
+_TIMES = ("s", "ms", "us", "ns")  # units of time
 _TENTH = 0.1  # of the median
 _SHARED = 2  # times the limit of a ratio of speeds, where nodes share cores: a rank that waits for one is not slow
 
@@ -42,27 +42,27 @@ def login_user(cluster: Cluster) -> str:
     return "ops" if cluster.access.user == "root" else cluster.access.user
 
 
-def _nodes_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_nodes(cluster: Cluster, lab: LabFacts) -> Statement:
     out = [node.name for node in cluster.nodes if node.name not in lab.machines]
     if not out:
         return None
-    there = frozenset(lab.machines)
-    empty = [partition.name for partition in cluster.slurm.partitions if not there.intersection(partition.nodes)]
-    gone = f"; the partitions {', '.join(empty)}, which have no other" if empty else ""
-    few = _too_small(cluster, there)
+    present = frozenset(lab.machines)
+    empty = [partition.name for partition in cluster.slurm.partitions if not present.intersection(partition.nodes)]
+    dropped = f"; the partitions {', '.join(empty)}, which have no other" if empty else ""
+    few = _too_small(cluster, present)
     tests = f"; the smoke tests {', '.join(few)}, which take more nodes" if few else ""
-    what = f"{len(out)} of {len(cluster.nodes)} nodes"
-    return what, f"{fold(out)} are left out, of partitions, topologies and smoke tests, too{gone}{tests}"
+    count = f"{len(out)} of {len(cluster.nodes)} nodes"
+    return count, f"{fold(out)} are left out, of partitions, topologies and smoke tests, too{dropped}{tests}"
 
 
 def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
-    there = frozenset(lab.machines)
+    present = frozenset(lab.machines)
     slurm, acceptance = cluster.slurm, cluster.acceptance
-    partitions = (replace(partition, nodes=_of(partition.nodes, there)) for partition in slurm.partitions)
-    reservations = (replace(reservation, nodes=_of(reservation.nodes, there)) for reservation in slurm.reservations)
-    workers = _of((node.name for node in cluster.workers), there)
+    partitions = (replace(partition, nodes=_keep(partition.nodes, present)) for partition in slurm.partitions)
+    reservations = (replace(reservation, nodes=_keep(reservation.nodes, present)) for reservation in slurm.reservations)
+    workers = _keep((node.name for node in cluster.workers), present)
     topologies = (shrunk(topology, workers) for topology in slurm.topologies)
-    nodes = tuple(node for node in cluster.nodes if node.name in there)
+    nodes = tuple(node for node in cluster.nodes if node.name in present)
     return replace(
         cluster,
         nodes=nodes,
@@ -72,31 +72,31 @@ def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
             reservations=tuple(reservation for reservation in reservations if reservation.nodes),
             topologies=tuple(topology for topology in topologies if not topology.empty),
         ),
-        services={name: replace(service, on=_of(service.on, there)) for name, service in cluster.services.items()},
-        site_roles=tuple(replace(site_role, on=_of(site_role.on, there)) for site_role in cluster.site_roles),
+        services={name: replace(service, on=_keep(service.on, present)) for name, service in cluster.services.items()},
+        site_roles=tuple(replace(site_role, on=_keep(site_role.on, present)) for site_role in cluster.site_roles),
         fabrics=tuple(fabric for fabric in cluster.fabrics if any(fabric.name in node.fabrics for node in nodes)),
-        acceptance=replace(acceptance, tests=_tests(acceptance.tests, there)) if acceptance else None,
-        storage=tuple(replace(file_system, on=_of(file_system.on, there)) for file_system in cluster.storage),
+        acceptance=replace(acceptance, tests=_tests(acceptance.tests, present)) if acceptance else None,
+        storage=tuple(replace(file_system, on=_keep(file_system.on, present)) for file_system in cluster.storage),
     )
 
 
-def _of(names: Iterable[str], there: Collection[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name in there)
+def _keep(names: Iterable[str], present: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in present)
 
 
-def _tests(tests: tuple[SmokeTest, ...], there: Collection[str]) -> tuple[SmokeTest, ...]:
+def _tests(tests: tuple[SmokeTest, ...], present: Collection[str]) -> tuple[SmokeTest, ...]:
     """Return the tests on the present nodes, without those that take more nodes."""
-    small = (replace(test, nodes=_of(test.nodes, there)) for test in tests)
+    small = (replace(test, nodes=_keep(test.nodes, present)) for test in tests)
     return tuple(dict.fromkeys(test for test in small if test.nodes and len(test.nodes) >= test.program.min_nodes))
 
 
-def _too_small(cluster: Cluster, there: Collection[str]) -> list[str]:
+def _too_small(cluster: Cluster, present: Collection[str]) -> list[str]:
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    left = {test.name for test in _tests(tests, there)}
-    return list(dict.fromkeys(test.name for test in tests if test.name not in left))
+    remaining = {test.name for test in _tests(tests, present)}
+    return list(dict.fromkeys(test.name for test in tests if test.name not in remaining))
 
 
-def _addresses_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_addresses(cluster: Cluster, lab: LabFacts) -> Statement:
     if all(lab.machines[node.name].address == node.address for node in cluster.nodes):
         return None
     return "", f"nodes keep their names; their addresses are in {lab.cidr}, a subnet of this machine alone"
@@ -112,12 +112,12 @@ def _addresses(cluster: Cluster, lab: LabFacts) -> Cluster:
     )
 
 
-def _keys_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_keys(cluster: Cluster, lab: LabFacts) -> Statement:
     if all(lab.machines[node.name].host_keys == node.host_keys for node in cluster.nodes):
         return None
     unknown = fold(node.name for node in cluster.nodes if not node.host_keys)
-    beside = f"; the inventory has none yet for {unknown}, so that it gets fewer host certificates" if unknown else ""
-    return "", f"nodes have host keys of their own{beside}"
+    note = f"; the inventory has none yet for {unknown}, so that it gets fewer host certificates" if unknown else ""
+    return "", f"nodes have host keys of their own{note}"
 
 
 def _keys(cluster: Cluster, lab: LabFacts) -> Cluster:
@@ -134,12 +134,12 @@ def _access_to(cluster: Cluster, lab: LabFacts) -> Access:
     return Access(lab.user, "sudo", lab.key, via if machine else None)
 
 
-def _access_said(cluster: Cluster, lab: LabFacts) -> Said:
-    now = _access_to(cluster, lab)
-    if now == cluster.access:
+def _describe_access(cluster: Cluster, lab: LabFacts) -> Statement:
+    access = _access_to(cluster, lab)
+    if access == cluster.access:
         return None
     via = cluster.access.via
-    around = f", not through {via.name}" if via and now.via is None else ""
+    around = f", not through {via.name}" if via and access.via is None else ""
     return "the jump host" if around else "", f"hpcforge goes in as {lab.user} with a key of the lab's{around}"
 
 
@@ -147,7 +147,7 @@ def _access(cluster: Cluster, lab: LabFacts) -> Cluster:
     return replace(cluster, access=_access_to(cluster, lab))
 
 
-def _machines_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_machines(cluster: Cluster, lab: LabFacts) -> Statement:
     short = "memory, cores, overrides" if any(node.reason for node in cluster.nodes) else "memory, cores"
     return short, (
         f"every worker has {lab.cpus} CPUs, which all nodes share, and {lab.memory_mib} MiB of memory, its share of "
@@ -173,13 +173,13 @@ def _machines(cluster: Cluster, lab: LabFacts) -> Cluster:
     return replace(cluster, nodes=tuple(map(small, cluster.nodes)), shared_cores=True)
 
 
-def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_gpus(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     real = [node for node in cluster.nodes if node.gpus and not node.gpus.fake]
     if not real:
         return None
     kinds = dict.fromkeys((node.gpus.count, node.gpus.model) for node in real if node.gpus)
-    what = ", ".join(f"{count} {model}" for count, model in kinds)
-    return "GPUs", f"{what} a node are as many character devices, of that type for Slurm, which compute nothing"
+    models = ", ".join(f"{count} {model}" for count, model in kinds)
+    return "GPUs", f"{models} a node are as many character devices, of that type for Slurm, which compute nothing"
 
 
 def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -192,15 +192,19 @@ def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 
 
-def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_limits(cluster: Cluster, lab: LabFacts) -> Statement:
     slurm = cluster.slurm
-    kept = ", ".join(slurm.enforce)
-    has = lab.boots or {"cpuset", "memory"} <= lab.controllers
-    why = "a container's cgroups are not its own" if has else "this machine's cgroup v2 has no controllers (v1 has)"
-    parts = [f"Slurm does not limit jobs to their {kept}: {why}"] if kept else []
+    limits = ", ".join(slurm.enforce)
+    has_controllers = lab.boots or {"cpuset", "memory"} <= lab.controllers
+    reason = (
+        "a container's cgroups are not its own"
+        if has_controllers
+        else "this machine's cgroup v2 has no controllers (v1 has)"
+    )
+    parts = [f"Slurm does not limit jobs to their {limits}: {reason}"] if limits else []
     parts += ["users without a job get into workers, too"] if slurm.ssh == "jobs-only" else []
     parts += ["jobs share a node's /tmp"] if slurm.private_tmp else []
-    return ("limits by cgroups" if kept else "private /tmp", "; ".join(parts)) if parts else None
+    return ("limits by cgroups" if limits else "private /tmp", "; ".join(parts)) if parts else None
 
 
 def _limits(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -211,14 +215,14 @@ def _outside(cluster: Cluster) -> dict[str, Service]:
     return {name: service for name, service in cluster.services.items() if service.external and not service.on}
 
 
-def _services_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_services(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     names = list(_outside(cluster))
     if not names:
         return None
-    what = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
+    services = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
     people = ", ".join(cluster.slurm.people) if "directory" in names else ""
-    has = f"; the directory has the people of accounts and reservations: {people}" if people else ""
-    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}{has}"
+    note = f"; the directory has the people of accounts and reservations: {people}" if people else ""
+    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {services}{note}"
 
 
 def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -233,29 +237,33 @@ def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 
 def _out_of_reach(cluster: Cluster) -> dict[str, Mounted]:
     kinds = load_catalog().file_systems
-    found = {file_system.name: kinds[file_system.kind].rehearsed for file_system in cluster.storage}
-    return {name: instead for name, instead in found.items() if instead}
+    by_name = {file_system.name: kinds[file_system.kind].rehearsed for file_system in cluster.storage}
+    return {name: instead for name, instead in by_name.items() if instead}
 
 
-def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_storage(cluster: Cluster, lab: LabFacts) -> Statement:
     instead = _out_of_reach(cluster)
     systems = [file_system for file_system in cluster.storage if file_system.name in instead]
     if not systems:
         return None
-    what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
-    limited = [each.mount for each in systems if each.quota_gib or (each.drives and each.drives.quota_gib)]
+    mounts = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
+    limited = [
+        file_system.mount
+        for file_system in systems
+        if file_system.quota_gib or (file_system.drives and file_system.drives.quota_gib)
+    ]
     without = f"; without the quotas of {', '.join(limited)}" if limited else ""
     without += "; homes are on each node's own disk" if any(file_system.homes for file_system in systems) else ""
     short = "shared storage, quotas" if limited else "shared storage"
     if not lab.boots:
-        folder = f"{what} is one folder of this machine, which all nodes share; what it measures is no storage"
+        folder = f"{mounts} is one folder of this machine, which all nodes share; what it measures is no storage"
         return short, f"{folder}{without}"
     types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
-    return short, f"of {what} each node has its own, a small {types}: what one writes there no other sees{without}"
+    return short, f"of {mounts} each node has its own, a small {types}: what one writes there no other sees{without}"
 
 
 def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
-    """Containers share a folder of their host; nodes with a kernel of their own have something small in memory."""
+    """Mount a shared folder of the host in containers, or a small file system in memory with a kernel of its own."""
     instead = _out_of_reach(cluster)
 
     def near(file_system: FileSystem) -> FileSystem:
@@ -266,18 +274,18 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
             mounted if lab.boots else Mounted(what=SHARED_FOLDER, type="none", options=("bind", "nosuid", "nodev"))
         )
         options = ",".join(mounted.options)
-        here = replace(file_system, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
-        ours = replace(here, server=None, path=None, network=None)
+        local = replace(file_system, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
+        ours = replace(local, server=None, path=None, network=None)
         return replace(ours, drives=None, homes=False, volume=None, quota_gib=None)
 
-    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them
+    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # memory is not a place for homes
     return replace(cluster, storage=tuple(map(near, cluster.storage)), users=users)
 
 
 def _on_cpus(cluster: Cluster) -> PyTorch | None:
     """Return the build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
 
-    None where the cluster has no PyTorch, or one for CPUs already.
+    None if the cluster has no PyTorch, or already one for CPUs.
     """
     catalog, torch = load_catalog(), cluster.pytorch
     system = catalog.distributions.get((cluster.os.name, cluster.os.release))
@@ -292,34 +300,40 @@ def _on_cpus(cluster: Cluster) -> PyTorch | None:
 
 
 def _wheels_on_cpus(framework: Framework, cluster: Cluster) -> tuple[Wheel, ...]:
-    """Return the wheels of a framework's build for CPUs; its own where there is none."""
+    """Return the wheels of a framework's build for CPUs; its own without such a build."""
     system = load_catalog().distributions.get((cluster.os.name, cluster.os.release))
     pinned = FRAMEWORKS[framework.name].build(framework.version, system.python, system.libc) if system else None
     return tuple(Wheel(wheel.file, wheel.sha256) for wheel in pinned.wheels) if pinned else framework.wheels
 
 
 def _for_gpus(cluster: Cluster) -> list[Framework]:
-    """Frameworks beside PyTorch whose wheels are for GPUs."""
+    """Return frameworks beside PyTorch with wheels for GPUs."""
     others = (framework for framework in cluster.frameworks if framework.name != "pytorch")
     return [framework for framework in others if framework.wheels != _wheels_on_cpus(framework, cluster)]
 
 
-def _pytorch_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_pytorch(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     build, torch = _on_cpus(cluster), cluster.pytorch
     others = [f"{framework.title} {framework.version}" for framework in _for_gpus(cluster)]
     if build is None or torch is None:
         return ("CUDA", f"{', '.join(others)} for CPUs is installed instead of for GPUs") if others else None
-    other = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
+    missing = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
     own = " of the distribution" if build.build == "distribution" else ""
-    further = "; further versions are left out" if any(each.name == "pytorch" for each in cluster.frameworks) else ""
-    said = f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}{further}"
-    return "CUDA", f"{said}{''.join(f'; so is {each}' for each in others)}"
+    further = (
+        "; further versions are left out"
+        if any(framework.name == "pytorch" for framework in cluster.frameworks)
+        else ""
+    )
+    sentence = (
+        f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{missing}{further}"
+    )
+    return "CUDA", f"{sentence}{''.join(f'; so is {framework}' for framework in others)}"
 
 
 def _pytorch(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     on_cpus = {framework: _wheels_on_cpus(framework, cluster) for framework in _for_gpus(cluster)}
     others = (framework for framework in cluster.frameworks if framework.name != "pytorch")
-    frameworks = tuple(replace(each, wheels=on_cpus.get(each, each.wheels)) for each in others)
+    frameworks = tuple(replace(framework, wheels=on_cpus.get(framework, framework.wheels)) for framework in others)
     return replace(cluster, pytorch=_on_cpus(cluster) or cluster.pytorch, frameworks=frameworks)
 
 
@@ -328,14 +342,14 @@ def _impossible(cluster: Cluster) -> list[SmokeTest]:
     return [test for test in tests if not all(test.program.has_gpus(cluster.by_name[name]) for name in test.nodes)]
 
 
-def _smoke_said(cluster: Cluster, lab: LabFacts) -> Said:
+def _describe_smoke_tests(cluster: Cluster, lab: LabFacts) -> Statement:
     if cluster.acceptance is None or not any(node.gpus for node in cluster.workers):
         return None
     out = list(dict.fromkeys(test.name for test in _impossible(cluster)))
-    gone = f"; left out, for they need real GPUs: {', '.join(out)}" if out else ""
+    omitted = f"; left out, for they need real GPUs: {', '.join(out)}" if out else ""
     most = max(node.gpus.count if node.gpus else 1 for node in cluster.workers)
     ranks = f"smoke tests have no more than {lab.cpus} ranks a node, not {most}, and collectives go over gloo"
-    return "NCCL", f"{ranks}{gone}"
+    return "NCCL", f"{ranks}{omitted}"
 
 
 def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -358,7 +372,7 @@ def _of_speed(program: SmokeTestProgram) -> tuple[Threshold, ...]:
     return tuple(line for line in of_speed if line.bound != "at_least_of_median" or line.number > _TENTH)
 
 
-def _speeds_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_speeds(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     lines = [f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program)]
     lines += ["the designed share of storage"] if cluster.storage_shares else []
@@ -372,21 +386,21 @@ def _speeds(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     assert cluster.acceptance is not None
     tests = []
     for test in cluster.acceptance.tests:
-        left = [line for line in test.program.lines if line not in _of_speed(test.program)]
+        remaining = [line for line in test.program.lines if line not in _of_speed(test.program)]
         ratios = _of_ratio(test.program)
-        lines = (replace(line, number=line.number * _SHARED) if line in ratios else line for line in left)
+        lines = (replace(line, number=line.number * _SHARED) if line in ratios else line for line in remaining)
         tests.append(replace(test, program=replace(test.program, lines=tuple(lines))))
     return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)), storage_shares={})
 
 
-def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_networks(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     others = [network.name for network in cluster.networks[1:]]
     fabrics = [fabric.name for fabric in cluster.fabrics]
     first = cluster.network
     parts = [f"networks {', '.join(others)}"] if others else []
     parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
-    other = first.interface or first.vlan or first.mtu or first.bond or first.gateway or first.configure
-    parts += ["the interface's name, VLAN, MTU, bond and gateway"] if other else []
+    has_settings = first.interface or first.vlan or first.mtu or first.bond or first.gateway or first.configure
+    parts += ["the interface's name, VLAN, MTU, bond and gateway"] if has_settings else []
     return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
 
 
@@ -397,25 +411,25 @@ def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, nodes=nodes, network=plain, networks=(plain,))
 
 
-def _adapters_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
-    named = [fabric.name for fabric in cluster.fabrics if fabric.interfaces]
-    if not named:
+def _describe_adapters(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
+    fabrics = [fabric.name for fabric in cluster.fabrics if fabric.interfaces]
+    if not fabrics:
         return None
-    gone = f"of {', '.join(named)} there are no adapters"
-    return "RDMA adapters", f"{gone}: NCCL, UCX and gloo are configured without them"
+    statement = f"of {', '.join(fabrics)} there are no adapters"
+    return "RDMA adapters", f"{statement}: NCCL, UCX and gloo are configured without them"
 
 
 def _adapters(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, fabrics=tuple(replace(fabric, interfaces=()) for fabric in cluster.fabrics))
 
 
-def _site_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
-    has = [
+def _describe_site(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
+    parts = [
         ("racks and power", any(node.rack for node in cluster.nodes)),
         ("BMCs", any(node.bmc for node in cluster.nodes)),
     ]
-    what = [name for name, there in has if there]
-    return (", ".join(what), f"of {', '.join(what)} there are only the data of the design") if what else None
+    present = [name for name, exists in parts if exists]
+    return (", ".join(present), f"of {', '.join(present)} there are only the data of the design") if present else None
 
 
 def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -424,7 +438,7 @@ def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 
 
 def _reaching(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the variables of roles that a rehearsal empties, since what they name is outside, by role."""
+    """Return by role the variables that a rehearsal empties, since they name things outside."""
     emptied = {
         role: [name for name, value in values.items() if not value and cluster.variables.get(role, {}).get(name)]
         for role, values in cluster.rehearsed_variables.items()
@@ -432,7 +446,7 @@ def _reaching(cluster: Cluster) -> dict[str, list[str]]:
     return {role: names for role, names in emptied.items() if names}
 
 
-def _reaching_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _describe_reaching(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG001
     roles = _reaching(cluster)
     if not roles:
         return None
@@ -447,27 +461,27 @@ def _reaching_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     return "what reaches outside", f"nothing is sent to people, and no secret of the site is needed: {without}{instead}"
 
 
-def _reaching_changed(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+def _empty_reaching(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     values = {role: {**cluster.variables[role], **cluster.rehearsed_variables[role]} for role in _reaching(cluster)}
     return replace(cluster, variables={**cluster.variables, **values})
 
 
 RULES: tuple[StandInRule, ...] = (
-    StandInRule("nodes left out", _nodes_said, _nodes),
-    StandInRule("addresses", _addresses_said, _addresses, of_labs=True),
-    StandInRule("host keys", _keys_said, _keys, of_labs=True),
-    StandInRule("access", _access_said, _access, of_labs=True),
-    StandInRule("memory and cores", _machines_said, _machines),
-    StandInRule("GPUs", _gpus_said, _gpus),
-    StandInRule("limits", _limits_said, _limits),
-    StandInRule("services outside", _services_said, _services),
-    StandInRule("storage", _storage_said, _storage),
-    StandInRule("PyTorch", _pytorch_said, _pytorch),
-    StandInRule("smoke tests", _smoke_said, _smoke),
-    StandInRule("speeds", _speeds_said, _speeds),
-    StandInRule("networks", _networks_said, _networks),
-    StandInRule("adapters", _adapters_said, _adapters),
-    StandInRule("racks and BMCs", _site_said, _site),
-    StandInRule("what reaches outside", _reaching_said, _reaching_changed),
+    StandInRule("nodes left out", _describe_nodes, _nodes),
+    StandInRule("addresses", _describe_addresses, _addresses, of_labs=True),
+    StandInRule("host keys", _describe_keys, _keys, of_labs=True),
+    StandInRule("access", _describe_access, _access, of_labs=True),
+    StandInRule("memory and cores", _describe_machines, _machines),
+    StandInRule("GPUs", _describe_gpus, _gpus),
+    StandInRule("limits", _describe_limits, _limits),
+    StandInRule("services outside", _describe_services, _services),
+    StandInRule("storage", _describe_storage, _storage),
+    StandInRule("PyTorch", _describe_pytorch, _pytorch),
+    StandInRule("smoke tests", _describe_smoke_tests, _smoke),
+    StandInRule("speeds", _describe_speeds, _speeds),
+    StandInRule("networks", _describe_networks, _networks),
+    StandInRule("adapters", _describe_adapters, _adapters),
+    StandInRule("racks and BMCs", _describe_site, _site),
+    StandInRule("what reaches outside", _describe_reaching, _empty_reaching),
 )
 OF_LABS = tuple(rule for rule in RULES if rule.of_labs)

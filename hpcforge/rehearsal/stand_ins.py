@@ -1,4 +1,4 @@
-"""From a cluster and a lab to the cluster that is rehearsed there, rule by rule."""
+"""Make the rehearsed cluster from a cluster and a lab, rule by rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpcforge.rehearsal.lab_facts import LabFacts
 
 @dataclass(frozen=True)
 class StandIn:
-    """What is not rehearsed: in a word or two for a summary, and in a sentence that says what is there instead."""
+    """A substitute in a rehearsal: a word or two for a summary, and a sentence that describes it."""
 
     name: str
     short: str
@@ -26,8 +26,8 @@ class StandIn:
 class StandInRule:
     """One kind of thing that a lab cannot have.
 
-    `says` tells what is stood in for, None where the cluster has nothing of the kind, and is asked before `change`,
-    which makes the cluster that has the stand-in instead. `of_labs`: it holds for blueprints made for a lab, too.
+    `says` describes the stand-in, None if the cluster needs none, and is called before `change`, which returns the
+    cluster with the stand-in. `of_labs`: the rule is also for blueprints made for a lab.
     """
 
     name: str
@@ -45,21 +45,21 @@ class AppliedRule:
 
 
 def steps(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> Iterator[AppliedRule]:
-    """Apply the rules, one after the other; those that have nothing to say are passed over."""
+    """Apply the rules, one after the other; skip those without a stand-in."""
     for rule in rules:
-        said = rule.says(cluster, lab)
-        if said is not None:
+        statement = rule.says(cluster, lab)
+        if statement is not None:
             cluster = rule.change(cluster, lab)
-            yield AppliedRule(StandIn(rule.name, *said), cluster)
+            yield AppliedRule(StandIn(rule.name, *statement), cluster)
 
 
 def rehearsed(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> tuple[Cluster, tuple[StandIn, ...]]:
     """Return the cluster for the lab, and the stand-ins."""
-    done = tuple(steps(cluster, lab, rules))
-    return (done[-1].cluster if done else cluster), tuple(step.stand_in for step in done)
+    applied = tuple(steps(cluster, lab, rules))
+    return (applied[-1].cluster if applied else cluster), tuple(step.stand_in for step in applied)
 
 
-# Roles that a rehearsal leaves out, since they need of a machine what its nodes do not have.
+# Roles that a rehearsal skips, since its nodes lack the hardware for them.
 
 
 NAME = "roles left out"
@@ -69,12 +69,12 @@ _NOWHERE = Expression("false")
 def rehearsed_roles(
     roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Role, ...]:
-    """Return the roles as a rehearsal has them: those that it leaves out run nowhere.
+    """Return the roles of a rehearsal: the skipped ones run nowhere.
 
-    `boots`: its nodes have kernels of their own; `away`: roles whose packages are out of reach, and why.
+    `boots`: its nodes have kernels of their own; `away`: roles with unreachable packages, and the reasons.
     """
     return tuple(
-        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _why_not(role, boots, away) else role
+        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _skip_reason(role, boots, away) else role
         for role in roles
     )
 
@@ -83,14 +83,14 @@ def left_out(
     cluster: Cluster, roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> StandIn | None:
     """Return the stand-in for skipped roles that the cluster would run; None if there are none."""
-    out = [role for role in roles if _why_not(role, boots, away) and runs(role.name, role.spec.on, cluster)]
+    out = [role for role in roles if _skip_reason(role, boots, away) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
-    why = "; ".join(f"{role.name}: {_why_not(role, boots, away)}" for role in out)
-    return StandIn(NAME, f"roles {names}", f"these roles are left out: {why}")
+    reasons = "; ".join(f"{role.name}: {_skip_reason(role, boots, away)}" for role in out)
+    return StandIn(NAME, f"roles {names}", f"these roles are left out: {reasons}")
 
 
-def _why_not(role: Role, boots: bool, away: Mapping[str, str]) -> str:
-    """Why a rehearsal leaves it out; "" where it does not."""
+def _skip_reason(role: Role, boots: bool, away: Mapping[str, str]) -> str:
+    """Return why a rehearsal skips a role; "" if it does not."""
     return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers) or away.get(role.name, "")

@@ -18,13 +18,13 @@ TIMED_OUT = 124  # of timeout(1)
 
 @dataclass(frozen=True)
 class Blame:
-    """What went wrong, and where, as far as can be told."""
+    """The fault, and its rank and node if they are known."""
 
     status: Status
     detail: str
     rank: int | None = None
     node: str | None = None
-    next_command: str = ""  # "": by the node
+    next_command: str = ""  # "": chosen by the node
 
 
 def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
@@ -54,68 +54,73 @@ def next_command(job: Launch, blame: Blame) -> str:
     return f"scontrol show node {blame.node}"
 
 
-def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
-    """Return the blame for a lost head: there is no output because of it."""
-    if ran.rc is not None or seen.hosts:
+def head_lost(transcript: Transcript, ran: Completed) -> Blame | None:
+    """Return the blame for a lost head, which leaves no output."""
+    if ran.rc is not None or transcript.hosts:
         return None
     return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
-def altered(seen: Transcript) -> Blame | None:
+def altered(transcript: Transcript) -> Blame | None:
     """Return the blame for a node that has another program than this launch, and did not run it."""
-    host, file = next(iter(seen.changed.items()), (None, ""))
+    host, file = next(iter(transcript.changed.items()), (None, ""))
     if host is None:
         return None
-    more = f"; so on {len(seen.changed) - 1} more nodes" if seen.changed.keys() - {host} else ""
+    more = f"; so on {len(transcript.changed) - 1} more nodes" if transcript.changed.keys() - {host} else ""
     detail = f"{SMOKE_TESTS}/{file} is not the program of this launch, and was not run{more}"
     return Blame("failed", detail, None, host, f"hpcforge plan BLUEPRINT --limit {host}")
 
 
-def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
+def without_gpus(job: Launch, transcript: Transcript) -> Blame | None:
     """Return the blame for ranks that computed on CPUs: the GPUs that the blueprint declares were not tested."""
-    if not job.real_gpus or text_of(seen, "device") != "cpu":
+    if not job.real_gpus or text_of(transcript, "device") != "cpu":
         return None
-    what = job.turns[0].program.framework or "PyTorch"
+    framework = job.turns[0].program.framework or "PyTorch"
     text = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}"
-    return Blame("unknown", f"{text}; see whether its {what} is a build for GPUs")
+    return Blame("unknown", f"{text}; see whether its {framework} is a build for GPUs")
 
 
-def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
-    """Return Slurm's account: why it ended the job, which node failed, or which task exceeded the job's memory."""
-    node = next(iter(seen.failed_nodes), None)
+def by_slurm(transcript: Transcript, end: JobEndReason | None) -> Blame | None:
+    """Return the blame by Slurm: its reason for ending the job, a failed node, or a task above the job's memory."""
+    node = next(iter(transcript.failed_nodes), None)
     if end is not None and (end.nodes or node is None):
         return Blame(end.status, end.detail, None, end.node, end.next_command)
     if node is not None:
-        said = next(line for line in seen.slurm_errors if node in line)
-        return Blame("failed", f"{said}; {end.cause}" if end else said, None, node)
-    full = next(iter(seen.over_memory.items()), None)
+        line = next(line for line in transcript.slurm_errors if node in line)
+        return Blame("failed", f"{line}; {end.cause}" if end else line, None, node)
+    full = next(iter(transcript.over_memory.items()), None)
     if full is None:
         return None
     return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
 
 
-def untrue(seen: Transcript) -> Blame | None:
+def untrue(transcript: Transcript) -> Blame | None:
     """Return the assertion that does not hold: of all processes together, or of one that did not report it itself."""
-    first = next((assertion for assertion in seen.assertions if not assertion.holds), None)
+    first = next((assertion for assertion in transcript.assertions if not assertion.holds), None)
     return Blame("wrong", assertion_row(first)) if first else None
 
 
 def required(
-    launch: ProgramLaunch, seen: Transcript, ran: Completed, end: JobEndReason | None, blame: Blame | None
+    launch: ProgramLaunch, transcript: Transcript, ran: Completed, end: JobEndReason | None, blame: Blame | None
 ) -> Blame | None:
     """Return the blame in one of several launches, by its required end; `blame` is by its actual end."""
     if launch.ends == "done":
         return blame
     if ran.rc == 0:
         return Blame("failed", "ended by itself, and SIGKILL must end it")
-    own = ran.rc in (TIMED_OUT, None) or seen.wrong or any(said.own for said in seen.failed) or by_slurm(seen, end)
-    return blame if own or not _killed(seen) else None
+    own = (
+        ran.rc in (TIMED_OUT, None)
+        or transcript.wrong
+        or any(failure.own for failure in transcript.failed)
+        or by_slurm(transcript, end)
+    )
+    return blame if own or not _killed(transcript) else None
 
 
-def _killed(seen: Transcript) -> bool:
-    """Whether SIGKILL ended a process, by torchrun or Slurm; 137 is how a shell tells of it."""
-    return any(end.code == -signal.SIGKILL for end in seen.exits.values()) or any(
-        end in ("Killed", f"Exited with exit code {128 + signal.SIGKILL}") for end in seen.task_ends.values()
+def _killed(transcript: Transcript) -> bool:
+    """Whether SIGKILL ended a process, by torchrun or Slurm; a shell reports it as 137."""
+    return any(end.code == -signal.SIGKILL for end in transcript.exits.values()) or any(
+        end in ("Killed", f"Exited with exit code {128 + signal.SIGKILL}") for end in transcript.task_ends.values()
     )
 
 
@@ -124,14 +129,14 @@ def last_line(lines: Iterable[str]) -> str:
     return clean(next((line for line in reversed(tuple(lines)) if line.strip(" =-")), ""))
 
 
-def last_words(seen: Transcript, ran: Completed) -> str:
-    """How a step ended that named no node."""
-    if seen.slurm_errors:
-        return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
+def last_words(transcript: Transcript, ran: Completed) -> str:
+    """Return how a step without a named node ended."""
+    if transcript.slurm_errors:
+        return f"srun ended with exit code {ran.rc}: {transcript.slurm_errors[0]}"
     return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"
 
 
-def text_of(seen: Transcript, key: str) -> str | None:
+def text_of(transcript: Transcript, key: str) -> str | None:
     """Return a text of the result, on one line."""
-    value = seen.result.get(key) if seen.result else None
+    value = transcript.result.get(key) if transcript.result else None
     return clean(value, 60) if isinstance(value, str) else None

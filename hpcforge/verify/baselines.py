@@ -21,22 +21,25 @@ VERIFICATIONS_PATH = "/var/lib/hpcforge/verifications.json"  # on the head
 SCHEMA_VERSION = 1
 MOST_BASELINES = 8
 MOST_RUNS = 50
-_VALUES = 5  # of a key that are kept
-_LARGEST = 4 * 2**20  # bytes of the text: what one request may carry with ease
+_VALUES = 5  # kept for each key
+_LARGEST = 4 * 2**20  # bytes of the text: one request carries them easily
 
 Values = Mapping[str, Mapping[str, Sequence[float]]]  # by measure and part, the oldest first
 
 
 @dataclass(frozen=True)
 class SavedTest:
-    """The values of one test, and the software with which they were measured, by what it is."""
+    """The values of one test, and the versions of the software at that time."""
 
     fingerprint: Mapping[str, str]
     values: Values
 
     def medians(self) -> dict[str, dict[str, float]]:
         """Return the median by measure and part."""
-        return {name: {part: median(of) for part, of in parts.items() if of} for name, parts in self.values.items()}
+        return {
+            name: {part: median(values) for part, values in parts.items() if values}
+            for name, parts in self.values.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class PastVerification:
 
 @dataclass(frozen=True)
 class Verifications:
-    """All that is kept. `problem` says why it cannot be read."""
+    """The records of verifications. `problem` is the reason why they cannot be read."""
 
-    baselines: tuple[Baseline, ...] = ()  # the one that was saved last comes last
+    baselines: tuple[Baseline, ...] = ()  # in the order of saving
     runs: tuple[PastVerification, ...] = ()
     usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of its last runs that passed
     problem: str | None = None
@@ -87,21 +90,23 @@ class Verifications:
         return dataclasses.replace(self, runs=(*self.runs[-(MOST_RUNS - 1) :], run))
 
 
-def difference(now: Mapping[str, str], then: Mapping[str, str]) -> str:
+def difference(current: Mapping[str, str], saved: Mapping[str, str]) -> str:
     """Describe the differences between two fingerprints; "" if there are none."""
-    differs = [key for key in dict.fromkeys((*then, *now)) if now.get(key) != then.get(key)]
-    return "; ".join(f"{key} {now.get(key) or 'none'}, the baseline has {then.get(key) or 'none'}" for key in differs)
+    differs = [key for key in dict.fromkeys((*saved, *current)) if current.get(key) != saved.get(key)]
+    return "; ".join(
+        f"{key} {current.get(key) or 'none'}, the baseline has {saved.get(key) or 'none'}" for key in differs
+    )
 
 
-def dump(kept: Verifications) -> str:
-    """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out, then usual rates."""
-    baselines, usual = list(kept.baselines), dict(kept.usual)
+def dump(verifications: Verifications) -> str:
+    """Return JSON text of at most 4 MiB: without the oldest baselines if they do not fit, then without usual rates."""
+    baselines, usual = list(verifications.baselines), dict(verifications.usual)
     while True:
         document = {
             "schema_version": SCHEMA_VERSION,
             "baselines": [dataclasses.asdict(baseline) for baseline in baselines],
             "usual": {test: dataclasses.asdict(saved) for test, saved in usual.items()},
-            "runs": [dataclasses.asdict(run) for run in kept.runs],
+            "runs": [dataclasses.asdict(run) for run in verifications.runs],
         }
         text = json.dumps(document, separators=(",", ":")) + "\n"
         if len(text) <= _LARGEST or not (baselines or usual):
@@ -118,14 +123,14 @@ _USUAL = TypeAdapter(dict[str, SavedTest])
 
 
 def load(text: str | None) -> Verifications:
-    """Read what `dump` wrote; None: nothing was. Text that cannot be read gives a `problem`, never an exception."""
+    """Read text of `dump`; None: no records yet. Unreadable text gives a `problem`, never an exception."""
     if text is None:
         return Verifications()
     try:
         document = json.loads(text)
         if document["schema_version"] != SCHEMA_VERSION:
             return Verifications(problem="written by another version of hpcforge")
-        kept = Verifications(
+        verifications = Verifications(
             _BASELINES.validate_python(document["baselines"]),
             _RUNS.validate_python(document["runs"]),
             _USUAL.validate_python(document.get("usual", {})),
@@ -135,13 +140,16 @@ def load(text: str | None) -> Verifications:
         return Verifications(problem=f"damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         return Verifications(problem=f"damaged: {type(error).__name__}: {error}")
-    tests = [*(test for of in kept.baselines for test in of.tests.values()), *kept.usual.values()]
+    tests = [
+        *(test for baseline in verifications.baselines for test in baseline.tests.values()),
+        *verifications.usual.values(),
+    ]
     every = (value for test in tests for value in _flat(test.values))
-    return kept if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
+    return verifications if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
 
 
 def _flat(values: Values) -> list[float]:
-    return [value for parts in values.values() for of in parts.values() for value in of]
+    return [value for parts in values.values() for part_values in parts.values() for value in part_values]
 
 
 def _added(before: Mapping[str, SavedTest], measured: Mapping[str, SavedTest]) -> dict[str, SavedTest]:
@@ -157,7 +165,7 @@ def _joined(old: SavedTest, new: SavedTest) -> SavedTest:
     """Return the newest values of each part; old values stay for parts without a new one, such as nodes in use."""
     values: dict[str, dict[str, Sequence[float]]] = {measure: dict(parts) for measure, parts in old.values.items()}
     for measure, parts in new.values.items():
-        for part, of in parts.items():
+        for part, latest in parts.items():
             before = old.values.get(measure, {}).get(part, ())
-            values.setdefault(measure, {})[part] = [*before, *of][-_VALUES:]
+            values.setdefault(measure, {})[part] = [*before, *latest][-_VALUES:]
     return SavedTest(new.fingerprint, values)

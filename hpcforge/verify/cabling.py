@@ -1,8 +1,8 @@
 """The actual cables: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
 
 LLDP: `lldpctl -f json` (or json0, keyvalue) of each node or switch. InfiniBand: `ibnetdiscover`, with any of its
-options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that
-it was written on, and `FABRIC.ibnetdiscover`.
+options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, where NAME is the reporting
+machine, and `FABRIC.ibnetdiscover`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpcforge.errors import ExpectedError
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)
 _LLDP, _IB = ".lldp.json", ".ibnetdiscover"
-_MOST = 4 << 20  # characters of a machine's neighbours, which any machine on its cables can announce
+_MOST = 4 << 20  # characters of a machine's neighbours; any machine on its cables can announce them
 
 _KEYVALUE = re.compile(
     r"lldp\.(?P<interface>.+?)\.(?:(?P<first>via)|chassis\.(?P<chassis>name|descr|mac|local|ifname|ip)|"
@@ -47,12 +47,12 @@ _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the s
 
 
 class CablingError(ExpectedError):
-    """What was read says nothing of cables."""
+    """The input does not describe cables."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """The cables in one answer, and the neighbours or lines in it that are not understood."""
+    """The cables in one answer, and the neighbours or lines that cannot be parsed."""
 
     pairs: tuple[tuple[ReportedEnd, ReportedEnd], ...]
     left_out: tuple[str, ...]
@@ -68,18 +68,20 @@ def parse_lldp(text: str, name: str) -> Reports:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
     pairs: dict[tuple[ReportedEnd, ReportedEnd], None] = {}
-    for interface, end, why in ends:
-        if not why:  # a VLAN is on the cable of its interface
+    for interface, end, problem in ends:
+        if not problem:  # a VLAN is on the cable of its interface
             pairs[ReportedEnd((name,), ("", "", interface.partition(".")[0])), end] = None
     repeated = {end for _, end in pairs}  # a bond repeats the neighbours of its interfaces
     left_out = [
-        f"{name}: the neighbour on {interface}: {why}" for interface, end, why in ends if why and end not in repeated
+        f"{name}: the neighbour on {interface}: {problem}"
+        for interface, end, problem in ends
+        if problem and end not in repeated
     ]
     return Reports(tuple(pairs), tuple(left_out))
 
 
 def _left_out(interface: str, entry: Mapping[str, object]) -> str:
-    """Why a neighbour tells nothing of a cable; empty: it does."""
+    """Return why a neighbour does not describe a cable; "" if it does."""
     if _LOGICAL.match(interface):
         return f"{interface} is not a port"
     if _value(_first(entry, "port").get("ttl")) == "0":
@@ -161,8 +163,8 @@ def parse_ibnetdiscover(text: str) -> Reports:
             peer = port["peer"].replace("-0x", "-")
             described.setdefault(peer, (_KINDS.get(peer[:1], "Ca"), port["text"] or "", 0))
             ports.append((current, int(port["port"]), peer, int(port["peer_port"])))
-        elif both := _PORTS_LINE.fullmatch(line):
-            kind, place, guid, far_kind, far_place, far_guid, name, far_name = both.groups()
+        elif cable := _PORTS_LINE.fullmatch(line):
+            kind, place, guid, far_kind, far_place, far_guid, name, far_name = cable.groups()
             described |= {guid: (_KINDS[kind[:1]], name, 0), far_guid: (_KINDS[far_kind[:1]], far_name, 0)}
             ports.append((guid, int(place), far_guid, int(far_place)))
         elif not _NO_CABLE.fullmatch(line):
@@ -170,8 +172,8 @@ def parse_ibnetdiscover(text: str) -> Reports:
     if not described or _OTHER_LISTS.search(text):
         raise CablingError("this is not what `ibnetdiscover` writes: there is no switch and no adapter in it")
     once = {tuple(sorted([(device, port), (peer, peer_port)])) for device, port, peer, peer_port in ports}
-    both_ends = [(_ib_end(described, *end), _ib_end(described, *other)) for end, other in sorted(once)]
-    return Reports(tuple((end, other) for end, other in both_ends if end and other), tuple(left_out))
+    both_ends = [(_ib_end(described, *end), _ib_end(described, *far_end)) for end, far_end in sorted(once)]
+    return Reports(tuple((end, far_end) for end, far_end in both_ends if end and far_end), tuple(left_out))
 
 
 def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: int) -> ReportedEnd | None:
@@ -191,9 +193,9 @@ def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: 
 
 
 def heard(
-    lldp: Mapping[str, str], discovered: Mapping[str, str], asked: Iterable[str], unread: Iterable[str] = ()
+    lldp: Mapping[str, str], discovered: Mapping[str, str], machines: Iterable[str], unread: Iterable[str] = ()
 ) -> Heard:
-    """Put together what machines said: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
+    """Combine the reports of machines: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
     reports = [parse_lldp(text, name) for name, text in lldp.items()]
     left_out = [line for report in reports for line in report.left_out]
     for fabric, text in discovered.items():
@@ -203,11 +205,11 @@ def heard(
             raise CablingError(f"{fabric}: {error}") from error
         left_out += [f"{fabric}, {line}" for line in reports[-1].left_out]
     pairs = tuple(pair for report in reports for pair in report.pairs)
-    return Heard(pairs, frozenset(asked), frozenset(discovered), tuple(left_out), tuple(unread))
+    return Heard(pairs, frozenset(machines), frozenset(discovered), tuple(left_out), tuple(unread))
 
 
 def read_saved(folder: Path, fabrics: Sequence[Fabric]) -> Heard:
-    """Read saved files; a fabric's by its name, or whatever its name where only one fabric is InfiniBand."""
+    """Read saved files; a fabric's by its name, or under any name if only one fabric is InfiniBand."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     lldp = {path.name.removesuffix(_LLDP): _text(path) for path in files if path.name.endswith(_LLDP)}
     discovered = dict(_discovered([path for path in files if path.suffix == _IB], fabrics))
@@ -224,8 +226,11 @@ def _discovered(files: Sequence[Path], fabrics: Sequence[Fabric]) -> Iterator[tu
     for path in files:
         name = names[0] if len(names) == len(files) == 1 else path.name.removesuffix(_IB)
         if name not in names:
-            known = ", ".join(f"{each}{_IB}" for each in names) or "none: no fabric of this blueprint is InfiniBand"
-            raise CablingError(f"{path.name} is not of a fabric of this blueprint; expected: {known}")
+            expected = (
+                ", ".join(f"{fabric_name}{_IB}" for fabric_name in names)
+                or "none: no fabric of this blueprint is InfiniBand"
+            )
+            raise CablingError(f"{path.name} is not of a fabric of this blueprint; expected: {expected}")
         yield name, _text(path)
 
 
@@ -240,8 +245,8 @@ def _text(path: Path) -> str:
 class ComparedCables:
     """How the cables that devices report differ from the design.
 
-    `doubts` are what could not be told, and reports that change nothing; `unreported` are nodes with cables of which
-    neither end reports, and InfiniBand fabrics.
+    `doubts` are unclear reports, and reports that change nothing; `unreported` are nodes with cables without a report
+    from either end, and InfiniBand fabrics.
     """
 
     report: CablingReport
@@ -260,5 +265,5 @@ def compare_with(loaded: Loaded, reported: Heard) -> ComparedCables:
         models=loaded.catalog.switches,
         port_names={name: switch.ports for name, switch in switches.items()},
     )
-    seen, report = compare_with_design(loaded.cables, reported, facts)
-    return ComparedCables(report, (*seen.doubts, *report.notes), seen.unreported)
+    comparison, report = compare_with_design(loaded.cables, reported, facts)
+    return ComparedCables(report, (*comparison.doubts, *report.notes), comparison.unreported)

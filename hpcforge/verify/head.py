@@ -1,4 +1,4 @@
-"""Verify's interface to the head: to run a command there."""
+"""Verify's interface to the head, for commands there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpcforge.verify.heartbeat import Owner
 
 @dataclass(frozen=True)
 class Completed:
-    """What became of a command. `rc` is None if it did not end: cut off at its time limit, or the head was lost."""
+    """The result of a command. `rc` is None if it did not end: cut off at its time limit, or the head was lost."""
 
     rc: int | None
     stdout: str
@@ -21,18 +21,18 @@ class Completed:
 class Head(Protocol):
     """Runs commands on the head for a run of hpcforge, one at a time; as root where no user is named.
 
-    Commands give a result whatever happens, also if the head cannot be reached (`rc` None, the reason in `stderr`), and
-    leave no process behind when they are cut off. `meanwhile` is called several times a second while one is waited for;
-    what it raises ends the waiting, and not the command.
+    Commands always give a result, also if the head cannot be reached (`rc` None, the reason in `stderr`), and leave no
+    process behind when they are cut off. `meanwhile` is called several times a second during a command; its exceptions
+    end the waiting, and not the command.
     """
 
     @property
     def owner(self) -> Owner:
-        """The run that it is for."""
+        """The run of hpcforge that it serves."""
         ...
 
     def stop(self) -> bool:
-        """Whether that run is to end: nothing is waited for any longer."""
+        """Whether that run must end, and waiting with it."""
         ...
 
     def run(
@@ -49,7 +49,7 @@ class Head(Protocol):
         ...
 
     def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
-        """Begin a command, aside, whose end nobody waits for; not while the one before has not ended."""
+        """Begin a command aside, without waiting for its end; skip it while the last one runs."""
         ...
 
     def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:

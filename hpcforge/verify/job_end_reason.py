@@ -1,4 +1,4 @@
-"""The reason for which Slurm ended a test's job, and the responsible nodes: by Slurm's records alone."""
+"""The reason why Slurm ended a test's job, and the nodes at fault, by Slurm's records alone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hpcforge.verify.jobs import QUERY_S, describe, unusable
 from hpcforge.verify.step_output import clean
 from hpcforge.verify.submit import Launch
 
-_SETTLES_S = 2.5  # how long a job is given to complete: until then its record may not say how it ended
+_SETTLES_S = 2.5  # the wait for a job to complete: until then its record may lack the end
 _POLL_S = 0.3
-_WHO_S = 3.0  # for accounting, which may be away
+_ACCOUNTING_S = 3.0  # for accounting, which may be away
 
 
 @dataclass(frozen=True)
 class JobEndReason:
-    """Why a job ended, on one line, and the nodes at fault, with state and reason; none where no node is."""
+    """The cause of a job's end, on one line, and the nodes at fault, if any, with state and reason."""
 
     number: str
     cause: str
@@ -29,25 +29,25 @@ class JobEndReason:
 
     @property
     def node(self) -> str | None:
-        """The node at fault, where it is one."""
+        """The node at fault, if it is exactly one."""
         return next(iter(self.nodes)) if len(self.nodes) == 1 else None
 
     @property
     def next_command(self) -> str:
-        """What to type on the head to learn more."""
+        """A command for the head that shows more."""
         return f"scontrol show node {self.node}" if self.node else f"scontrol show job {self.number}"
 
     @property
     def detail(self) -> str:
-        """All of it on one line, to be read after the name of the node where it is one."""
-        why = self.nodes[self.node] if self.node else describe(self.nodes)
-        return "; ".join(part for part in (why, self.cause) if part)
+        """All of it on one line, to follow the name of the node if there is one."""
+        reason = self.nodes[self.node] if self.node else describe(self.nodes)
+        return "; ".join(part for part in (reason, self.cause) if part)
 
 
 def end_of(
     head: Head, job: Launch, number: str, stay: Callable[[], None], *, in_prolog: bool = False
 ) -> JobEndReason | None:
-    """Why Slurm ended the job; None while it runs, or where Slurm does not say. `in_prolog`: it was last seen there."""
+    """Return why Slurm ended the job; None while it runs, or without a reason. `in_prolog`: its last known state."""
     ended = _record(head, number)
     waited_s = 0.0
     while ended is not None and not ended.final and waited_s < _SETTLES_S:
@@ -56,33 +56,33 @@ def end_of(
         ended = _record(head, number) or ended
     if ended is None or not ended.over:
         return None
-    by = _who(head, number) if ended.state in ("CANCELLED", "COMPLETING") else ""
+    by = _canceller(head, number) if ended.state in ("CANCELLED", "COMPLETING") else ""
     ended = replace(ended, state="CANCELLED") if by else ended
     nodes = {} if by not in ("", "root") else _at_fault(head, job, ended)
-    said = f"job {number} {clean(cause(ended))}" + (f", by {by}" if by else "")
+    text = f"job {number} {clean(cause(ended))}" + (f", by {by}" if by else "")
     if in_prolog and nodes:
-        said = f"the prolog of job {number} failed"
+        text = f"the prolog of job {number} failed"
     if ended.state == "COMPLETED":
-        said = f"job {number} ended itself: no sign of hpcforge for {SILENT_S} s"
-    return JobEndReason(number, said, nodes, "timed_out" if ended.state in ("TIMEOUT", "DEADLINE") else "failed")
+        text = f"job {number} ended itself: no sign of hpcforge for {SILENT_S} s"
+    return JobEndReason(number, text, nodes, "timed_out" if ended.state in ("TIMEOUT", "DEADLINE") else "failed")
 
 
 def _record(head: Head, number: str) -> JobEnd | None:
     return parse(head.run(show(number), timeout_s=QUERY_S).stdout)
 
 
-def _who(head: Head, number: str) -> str:
-    """Who cancelled the job, by name; "" where there is no accounting."""
-    uid = cancelled_by(head.run(accounted(number), timeout_s=_WHO_S).stdout)
+def _canceller(head: Head, number: str) -> str:
+    """Return the user who cancelled the job, by name; "" without accounting."""
+    uid = cancelled_by(head.run(accounted(number), timeout_s=_ACCOUNTING_S).stdout)
     if uid is None:
         return ""
     return clean(head.run(["id", "-nu", str(uid)], timeout_s=QUERY_S).stdout, 64) or f"uid {uid}"
 
 
 def _at_fault(head: Head, job: Launch, ended: JobEnd) -> dict[str, str]:
-    """Return the nodes that Slurm took out of use since the job began there, if that can be why the job ended."""
+    """Return the nodes that Slurm took out of use during the job, if that can be the reason of its end."""
     if ended.state not in ("CANCELLED", "NODE_FAIL", "BOOT_FAIL", "COMPLETING", "FAILED"):
         return {}
     out = unusable(head, (node.name for node in job.nodes))
-    away = {name: why for name, why in out.items() if why.startswith(("down", "not responding"))}
+    away = {name: reason for name, reason in out.items() if reason.startswith(("down", "not responding"))}
     return away or out if ended.state in ("NODE_FAIL", "BOOT_FAIL") else out

@@ -1,4 +1,4 @@
-"""Slurm jobs, as seen from the head: submit, keep, wait for their start, cancel; and nodes that take none."""
+"""Slurm jobs on the head: submit, keep, wait for their start, cancel; and nodes that take none."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hpcforge.verify.step_output import clean
 from hpcforge.verify.submit import JOB_NAME, SCRIPT, Launch, sbatch
 
 EACH_S = 30.0  # between two messages about the same wait
-QUERY_S = 30.0  # slurmctld answers at once or is in trouble
+QUERY_S = 30.0  # slurmctld answers at once unless it is in trouble
 _STATE: tuple[Column, ...] = ("id", "state", "reason")
 _HOLDER: tuple[Column, ...] = ("id", "user", "name", "nodes")
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
 
 
 class RefusedError(ExpectedError):
-    """Slurm did not take a job; says why, in Slurm's words."""
+    """Slurm refused a job, with Slurm's reason."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class JobState:
 
     @property
     def never_starts(self) -> bool:
-        """True for a job that no other job keeps from starting: it waits for ever."""
+        """True for a job that waits forever, as no other job keeps it from starting."""
         return self.waiting and never_starts(self.reason)
 
 
@@ -65,7 +65,7 @@ class HeldAllocation:
 
     head: Head
     number: str
-    due_s: float  # by `time.monotonic`, when it is to be heard of again
+    due_s: float  # of the next heartbeat, by `time.monotonic`
     progress: Callable[[str], None]
 
     def stay(self) -> None:
@@ -77,8 +77,8 @@ class HeldAllocation:
             beat = stamped(*comment_job(self.number, self.head.owner.comment()))
             self.head.tell(beat, timeout_s=QUERY_S)
 
-    def waiting(self, what: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
-        """Return `stay` that also prints, every 30 s, what is waited for and how long at most."""
+    def waiting(self, subject: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+        """Return `stay` that also prints, every 30 s, the subject and the limit of the wait."""
         began_s = clock()
         next_s = EACH_S
 
@@ -88,7 +88,7 @@ class HeldAllocation:
             waited_s = clock() - began_s
             if waited_s >= next_s:
                 next_s = waited_s + EACH_S
-                self.progress(f"waiting for {what}: {waited_s:.0f} s of at most {limit_s:.0f} s")
+                self.progress(f"waiting for {subject}: {waited_s:.0f} s of at most {limit_s:.0f} s")
 
         return stay
 
@@ -129,8 +129,8 @@ def states(head: Head, job_ids: Iterable[str]) -> dict[str, JobState]:
     if answer.rc != 0 and "Invalid job id" not in answer.stderr:
         unknown = JobState("PENDING", f"squeue does not answer: {clean(answer.stderr)}")
         return dict.fromkeys(ids, unknown)
-    seen = {job.id: JobState(clean(job.state, 30), clean(job.reason)) for job in read(answer.stdout, _STATE)}
-    return {job_id: seen.get(job_id, GONE) for job_id in ids}
+    by_id = {job.id: JobState(clean(job.state, 30), clean(job.reason)) for job in read(answer.stdout, _STATE)}
+    return {job_id: by_id.get(job_id, GONE) for job_id in ids}
 
 
 def wait_for_start(
@@ -142,20 +142,20 @@ def wait_for_start(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, JobState]:
-    """Wait until any of the jobs does not wait any more, at most `limit_s` seconds; gives the states of all of them.
+    """Wait until one of the jobs starts or ends, at most `limit_s` seconds; return the states of all of them.
 
-    A job whose prolog runs has started: that is for `wait_for_prolog`. One that can never start is not waited for.
+    A job in its prolog has started: `wait_for_prolog` follows. A job that can never start also ends the wait.
     """
     ids = list(job_ids)
-    deadline, pause, told = clock() + limit_s, 0.25, ""
+    deadline, pause, reported = clock() + limit_s, 0.25, ""
     while True:
-        now = states(head, ids)
-        if any(not state.waiting or state.never_starts for state in now.values()) or clock() >= deadline:
-            return now
-        reasons = ", ".join(sorted({state.reason for state in now.values()} - {"None"}))
-        if reasons and reasons != told:
+        current = states(head, ids)
+        if any(not state.waiting or state.never_starts for state in current.values()) or clock() >= deadline:
+            return current
+        reasons = ", ".join(sorted({state.reason for state in current.values()} - {"None"}))
+        if reasons and reasons != reported:
             progress(f"waiting: {reasons}; at most {limit_s:.0f} s")
-            told = reasons
+            reported = reasons
         sleep(max(0.0, min(pause, deadline - clock())))
         pause = min(5.0, pause * 1.5)
 
@@ -168,73 +168,72 @@ def wait_for_prolog(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> JobState:
-    """Wait until a job's prolog has ended, at most `limit_s` seconds; gives its state then.
+    """Wait until a job's prolog has ended, at most `limit_s` seconds; return its state.
 
-    An srun that is started before finds the step refused, and asks again after twice the time, up to a minute later.
+    An earlier srun is refused its step, and tries again after twice the time, up to a minute later.
     """
     deadline, pause = clock() + limit_s, 0.1
     while True:
-        now = states(head, [job_id])[job_id]
-        if not (now.in_prolog or now.waiting) or clock() >= deadline:
-            return now
+        state = states(head, [job_id])[job_id]
+        if not (state.in_prolog or state.waiting) or clock() >= deadline:
+            return state
         sleep(pause)
         pause = min(1.0, pause * 1.5)
 
 
 def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> dict[str, str]:
-    """Return those of the nodes to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is
-    silent.
+    """Return the nodes to which Slurm gives no jobs, with their state and the reason; empty if Slurm does not answer.
 
-    `unreserved`: jobs of no reservation, so nodes that one holds count, too.
+    `unreserved`: for jobs without a reservation, so reserved nodes count, too.
     """
-    wanted = list(names)
-    if not wanted:
+    node_names = list(names)
+    if not node_names:
         return {}
-    answer = head.run(list_nodes(wanted), timeout_s=QUERY_S)
-    found = {}
+    answer = head.run(list_nodes(node_names), timeout_s=QUERY_S)
+    reasons = {}
     for node, (state, reason) in parse_sinfo(answer.stdout).items():
-        if node in wanted and (not usable(state) or (unreserved and reserved(state))):
-            said = state if responding(state) else "not responding"
-            found[node] = clean(f"{said}: {reason}" if reason else said)
-    return found
+        if node in node_names and (not usable(state) or (unreserved and reserved(state))):
+            condition = state if responding(state) else "not responding"
+            reasons[node] = clean(f"{condition}: {reason}" if reason else condition)
+    return reasons
 
 
 def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
-    """Jobs that hold some of these nodes, by number: "ada's train on w[1-2]". The job `without` is not counted."""
-    asked = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
-    held = read(head.run(asked, timeout_s=QUERY_S).stdout, _HOLDER)
-    return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in held if job.id != without}
+    """Return jobs on some of these nodes, by number: "ada's train on w[1-2]". The job `without` does not count."""
+    command = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
+    jobs = read(head.run(command, timeout_s=QUERY_S).stdout, _HOLDER)
+    return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in jobs if job.id != without}
 
 
 def describe(causes: Mapping[str, str], limit: int = 3) -> str:
     """Join the first few of some named causes on one line."""
-    shown = [f"{name} {why}" for name, why in list(causes.items())[:limit]]
+    shown = [f"{name} {reason}" for name, reason in list(causes.items())[:limit]]
     return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")
 
 
-# Which nodes users' jobs hold, so that no test can start there.
+# The nodes of users' jobs, on which no test can start.
 
 
 _BUSY: tuple[Column, ...] = ("number", "user", "name", "nodes")
 
 
 def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
-    """Return those of the nodes on which users' jobs run, each with one of them: "job 20, ada's train".
+    """Return the nodes on which users' jobs run, each with one of them: "job 20, ada's train".
 
     Return all nodes if Slurm does not list its jobs. `run_as` is the account of test jobs, which are not a user's;
     other users may use their names.
 
-    Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
+    Tests take whole nodes, so one job of any size is enough. A completing job does not count: tests wait for it.
     """
-    wanted = set(names)
+    node_names = set(names)
     answer = head.run(squeue(_BUSY, "RUNNING,SUSPENDED,CONFIGURING"), timeout_s=QUERY_S)
     if answer.rc != 0:
-        why = clean(answer.stderr or answer.stdout) or "no answer"
-        return dict.fromkeys(sorted(wanted), f"a job that squeue may not list: {why}")
-    found: dict[str, str] = {}
+        reason = clean(answer.stderr or answer.stdout) or "no answer"
+        return dict.fromkeys(sorted(node_names), f"a job that squeue may not list: {reason}")
+    jobs: dict[str, str] = {}
     for job in read(answer.stdout, _BUSY):
         if not (job.user == run_as and job.name.startswith(JOB_NAME)):
             for node in job.holds:
-                if node in wanted:
-                    found.setdefault(node, clean(f"job {job.number}, {job.user}'s {job.name}"))
-    return found
+                if node in node_names:
+                    jobs.setdefault(node, clean(f"job {job.number}, {job.user}'s {job.name}"))
+    return jobs

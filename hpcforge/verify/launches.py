@@ -21,12 +21,12 @@ from hpcforge.verify.step_verdict import judge, unheard
 from hpcforge.verify.submit import PATH, PORT_S, Launch, free_port, srun, steps
 from hpcforge.verify.verdicts import LaunchVerdict, Verdict, spread
 
-# The scratch folder that launches of a smoke test share: where it is made, and the commands that make and remove it.
+# The scratch folder that launches of a smoke test share: its place, and the commands that make and remove it.
 #
-# The account of the tests makes and removes it, so neither follows anything that another account can move: it is made
-# with a random name and mode 0700, below a folder that only root or this account can change.
+# The account of the tests makes and removes it, so neither follows a path that another account can move: it has a
+# random name and mode 0700, below a folder that only root or this account can change.
 LIMIT_S = 60  # for one of the commands
-LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and is taken only if it is free
+LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and is used only if it is free
 
 
 def shared_parents(cluster: Cluster, nodes: Sequence[str], user: str) -> tuple[str, ...]:
@@ -35,9 +35,9 @@ def shared_parents(cluster: Cluster, nodes: Sequence[str], user: str) -> tuple[s
     return (*(f"{mount}/{user}" for mount in mounts), *mounts)
 
 
-# Arguments: its name, and the folders where it may be made. The first is taken that is root's with the sticky bit, or
-# this account's and closed to others, in one of root's that no other can change. What a killed run left there a day ago
-# is removed.
+# Arguments: its name, and the possible parents. The first safe one is used: root's with the sticky bit, or this
+# account's and closed to others, in one of root's that others cannot change. It also removes the folder that a killed
+# run left there a day ago.
 _MAKE = """\
 umask 077
 echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
@@ -88,13 +88,13 @@ def _on_nodes(job: Launch, job_id: str, shared: bool, *script: str) -> list[str]
 
 # A step that ends soon after its job.
 #
-# srun asks ever more seldom, up to once a minute, whether a step may begin, and gives tasks on a dead node half a
-# minute to end. So the head looks at the job meanwhile.
+# srun asks at growing intervals, up to a minute, whether a step may begin, and gives tasks on a dead node half a minute
+# to end. So the head reads the job's state meanwhile.
 POLL_S = 1  # how often the head asks for the job's state
-GRACE_S = 1  # for srun to say its last words, once the job is over
+GRACE_S = 1  # for the last output of srun, once the job is over
 
-# timeout(1), with which the command begins, makes a process group: what is in it ends as a whole. A squeue that gives
-# no answer says nothing of the job.
+# timeout(1), the first word of the command, makes a process group, which ends as a whole. A squeue without an answer
+# does not show the job's state.
 _WATCHED = f"""\
 job=$1; shift
 "$@" &
@@ -121,25 +121,25 @@ def watched(number: str, command: Sequence[str]) -> list[str]:
     return ["sh", "-c", _WATCHED, "sh", number, *command]
 
 
-CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
+CUT_OFF_S = 45.0  # a step is killed on the head after its time limit; the connection waits this much longer
 
 Progress = Callable[[str], None]
 
 
 class NoScratchError(ExpectedError):
-    """The scratch folder that a test needs could not be made; says why."""
+    """The scratch folder that a test needs could not be made, with the reason."""
 
 
 def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
     """Run the step of a launch; if its ranks get no port to meet at, return the failed search for one."""
     port = 0
     if job.kind.ranked or job.kind.meets:
-        asked = free_port(job, hold.number)
+        command = free_port(job, hold.number)
         stay = hold.waiting(f"a free port on {job.nodes[0].name}", PORT_S)
-        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=stay)
-        port = port_of(named.stdout) or 0
+        answer = head.run(watched(hold.number, command), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=stay)
+        port = port_of(answer.stdout) or 0
         if not port:
-            return named
+            return answer
     limit_s = job.time_limit_s + CUT_OFF_S
     step = watched(hold.number, srun(job, hold.number, port))
     stay = hold.waiting(spread(job.launcher, job.ranks, job.nodelist), job.time_limit_s)
@@ -149,9 +149,9 @@ def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
 def run_launches(
     cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress
 ) -> tuple[Verdict, Mapping[str, str]]:
-    """Run every launch that the test of a job lists, up to the first that does not end as it must.
+    """Run every launch that the test of a job lists, up to the first without its required end.
 
-    Also the nodes because of which Slurm ended the first before it began, with why. The test's time limit is for all.
+    Also return the nodes that made Slurm end the first before it began, with reasons. The time limit is for all.
     """
     reached: list[tuple[Verdict, float]] = []
     out: Mapping[str, str] = {}
@@ -168,14 +168,14 @@ def run_launches(
         (turn,) = job.turns
         nodes = tuple(node.name for node in job.nodes)
         verdict = Verdict(turn.test, "not_run", nodes, launcher=job.launcher, ranks=job.ranks, detail=str(error))
-        return replace(verdict, launches=_each(job, ())), {}
+        return replace(verdict, launches=_list_launches(job, ())), {}
     return combined(job, reached), out
 
 
 def _run(
     head: Head, step: Launch, hold: HeldAllocation, progress: Progress, due_s: float
 ) -> tuple[Verdict, Mapping[str, str], float]:
-    """One launch; and how long it took, seconds."""
+    """Run one launch; also return its duration, seconds."""
     began = time.monotonic()
     left_s = max(1, round(due_s - began))
     step = replace(step, turns=tuple(replace(turn, time_limit_s=left_s) for turn in step.turns))
@@ -195,55 +195,60 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
     (turn,) = job.turns
     verdicts = [verdict for verdict, _ in reached]
     measurements = tuple(measurement for verdict in verdicts for measurement in verdict.measurements)
-    of = numbers(turn.program, measurements)
+    by_measure = numbers(turn.program, measurements)
     last = verdicts[-1]
     names = tuple(node.name for node in job.nodes)
-    whole = replace(
+    total = replace(
         last,
         nodes=names,
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=measurements,
         assertions=tuple(assertion for verdict in verdicts for assertion in verdict.assertions),
-        headline=headline(turn.program, of),
+        headline=headline(turn.program, by_measure),
         backend=next((verdict.backend for verdict in verdicts if verdict.backend), None),
         device=next((verdict.device for verdict in verdicts if verdict.device), None),
         transport=next((verdict.transport for verdict in verdicts if verdict.transport), ""),
         torch_build=next((verdict.torch_build for verdict in verdicts if verdict.torch_build), None),
         seconds=0.0,
-        launches=_each(job, reached),
+        launches=_list_launches(job, reached),
     )
     if not last.passed:
         name = turn.program.launches[len(verdicts) - 1].name
         limit = f"; {job.time_limit_s} s are for all launches" if last.status == "timed_out" else ""
-        return replace(whole, detail=f"launch {name}: {last.detail}{limit}")
-    alone = all(LAUNCHERS[each.launcher].per_node == "one" for each in turn.program.launches)
-    if short := unreported(turn.program, of, names if alone else ()):
-        return blamed(job, whole, Blame("unknown", short.text, None, short.node))
-    short = missed(turn.program, of)
-    return blamed(job, whole, Blame("missed", short.text, None, short.node) if short else None)
+        return replace(total, detail=f"launch {name}: {last.detail}{limit}")
+    alone = all(LAUNCHERS[declared.launcher].per_node == "one" for declared in turn.program.launches)
+    if short := unreported(turn.program, by_measure, names if alone else ()):
+        return blamed(job, total, Blame("unknown", short.text, None, short.node))
+    short = missed(turn.program, by_measure)
+    return blamed(job, total, Blame("missed", short.text, None, short.node) if short else None)
 
 
-def _each(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
-    """Return the launches of a test: those that were reached, and those that were not run."""
+def _list_launches(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
+    """Return the launches of a test, both reached and not run."""
     (turn,) = job.turns
-    found = []
+    launches = []
     for number, step in enumerate(steps(job, "")):
-        each = turn.program.launches[number]
+        spec = turn.program.launches[number]
         launch = LaunchVerdict(
-            each.name, each.launcher, each.ends, "not_run", tuple(node.name for node in step.nodes), step.ranks
+            spec.name,
+            spec.launcher,
+            spec.ends,
+            "not_run",
+            tuple(node.name for node in step.nodes),
+            step.ranks,
         )
         if number < len(reached):
             verdict, seconds = reached[number]
             launch = replace(launch, status=verdict.status, detail=verdict.detail, seconds=round(seconds, 1))
-        found.append(launch)
-    return tuple(found)
+        launches.append(launch)
+    return tuple(launches)
 
 
 @contextmanager
 def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> Iterator[str]:
     """Make the folder that the launches share, and remove it in every case. Raise NoScratchError."""
-    path, shared = _made(cluster, head, job, hold, progress)
+    path, shared = _make_scratch(cluster, head, job, hold, progress)
     try:
         yield path
     finally:
@@ -253,13 +258,15 @@ def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, pr
             progress(f"{path} may still be there; a later test removes it: {last_line(removed.stderr.splitlines())}")
 
 
-def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> tuple[str, bool]:
+def _make_scratch(
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress
+) -> tuple[str, bool]:
     """Return the path of a new folder, and whether it is on storage that all nodes share."""
     name = f"hpcforge-scratch.{hold.number}.{secrets.token_hex(8)}"
     names = [node.name for node in job.nodes]
     on_all = shared_parents(cluster, names, job.user)
     must = job.turns[0].program.scratch == "shared" and len(names) > 1
-    why = ""
+    reason = ""
     for shared, parents in ((True, on_all), *([] if must else [(False, LOCAL)])):
         if not parents:
             continue
@@ -270,6 +277,6 @@ def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progr
         if made.rc == 0 and number is not None and number < len(parents):
             return f"{parents[number]}/{name}", shared
         words = [line for line in made.stderr.splitlines() if "srun: error" not in line]
-        why = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
-        progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {why}")
-    raise NoScratchError(f"no scratch folder could be made: {why}")
+        reason = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
+        progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {reason}")
+    raise NoScratchError(f"no scratch folder could be made: {reason}")

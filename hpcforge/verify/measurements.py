@@ -15,13 +15,13 @@ from hpcforge.verify.step_output import finite
 Measurement = Mapping[str, float | int | str]
 Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where rank 0 reports one for all
 
-_JUDGES = 3  # nodes that are compared before one is named: of two, the one that lies may be either
-_TOLD = 8  # nodes whose numbers are told one by one
+_JUDGES = 3  # compared nodes, before one is blamed: of two, either may report a false value
+_MAX_LISTED = 8  # nodes with numbers listed one by one
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """What falls short: a line for people, and the node, where it is one."""
+    """A missed measure: a line for people, and the node, if it is exactly one."""
 
     text: str
     node: str | None = None
@@ -29,7 +29,7 @@ class Shortfall:
 
 def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> Numbers:
     """Return the last number of each measure; of several processes of a node the worst."""
-    found: dict[str, dict[str, float]] = {}
+    by_measure: dict[str, dict[str, float]] = {}
     for measure in program.measures:
         last: dict[tuple[str, object], float] = {}
         for measurement in measurements:
@@ -40,8 +40,8 @@ def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> N
         for (node, _), value in last.items():
             of_nodes[node] = _worst(measure, [value, *([of_nodes[node]] if node in of_nodes else [])])
         if of_nodes:
-            found[measure.name] = of_nodes
-    return found
+            by_measure[measure.name] = of_nodes
+    return by_measure
 
 
 def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement) -> tuple[str, object]:
@@ -54,12 +54,12 @@ def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement
 def measurable(program: SmokeTestProgram, ranks: int, local_ranks: int) -> SmokeTestProgram:
     """Return a program with the measures and lines that these ranks can have: with one rank nothing moves."""
     count = {"ranks": ranks, "local_ranks": local_ranks}
-    without = {each.name for each in program.measures if each.between and count[each.between] < 2}
+    without = {measure.name for measure in program.measures if measure.between and count[measure.between] < 2}
     if not without:
         return program
     return replace(
         program,
-        measures=tuple(each for each in program.measures if each.name not in without),
+        measures=tuple(measure for measure in program.measures if measure.name not in without),
         lines=tuple(line for line in program.lines if line.measure not in without),
         headline=_without(program.headline, without),
     )
@@ -71,15 +71,15 @@ def _without(text: str, names: set[str]) -> str:
     return text if shorter == text else f"{shorter} (-: not measured, one rank moves nothing)"
 
 
-def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
+def unreported(program: SmokeTestProgram, by_measure: Numbers, nodes: Sequence[str]) -> Shortfall | None:
     """Return the declared measure that is not reported: by any process, or by each of these nodes."""
     for measure in (measure for measure in program.measures if measure.shown != "text"):
-        if measure.name not in of:
+        if measure.name not in by_measure:
             return Shortfall(f"reported no {measure.name}: the result is incomplete")
-        silent = [node for node in nodes if node not in of[measure.name]]
+        silent = [node for node in nodes if node not in by_measure[measure.name]]
         if silent:
-            where = f" on {fold(silent)}" if len(silent) > 1 else ""
-            text = f"reported no {measure.name}{where}: the result is incomplete"
+            place = f" on {fold(silent)}" if len(silent) > 1 else ""
+            text = f"reported no {measure.name}{place}: the result is incomplete"
             return Shortfall(text, silent[0] if len(silent) == 1 else None)
     return None
 
@@ -87,19 +87,19 @@ def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> 
 def silent_rank(program: SmokeTestProgram, measurements: Sequence[Measurement], ranks: int) -> tuple[int, str] | None:
     """Return the first rank without a number that each rank reports, and the measure."""
     for measure in (measure for measure in program.measures if measure.per == "rank" and measure.shown != "text"):
-        spoke = {each.get("rank") for each in measurements if measure.name in each}
+        spoke = {measurement.get("rank") for measurement in measurements if measure.name in measurement}
         rank = next((rank for rank in range(ranks) if rank not in spoke), None)
         if rank is not None:
             return rank, measure.name
     return None
 
 
-def headline(program: SmokeTestProgram, of: Numbers) -> str:
+def headline(program: SmokeTestProgram, by_measure: Numbers) -> str:
     """Return the number to quote; "" if a measure for it is missing."""
     measures = {measure.name: measure for measure in program.measures}
-    if any(name not in of for name, _ in PLACEHOLDER.findall(program.headline)):
+    if any(name not in by_measure for name, _ in PLACEHOLDER.findall(program.headline)):
         return ""
-    return PLACEHOLDER.sub(lambda found: _quoted(measures[found[1]], of[found[1]], found[2]), program.headline)
+    return PLACEHOLDER.sub(lambda match: _quoted(measures[match[1]], by_measure[match[1]], match[2]), program.headline)
 
 
 def _quoted(measure: Measure, by_node: Mapping[str, float], which: str | None) -> str:
@@ -109,14 +109,14 @@ def _quoted(measure: Measure, by_node: Mapping[str, float], which: str | None) -
     return shown(measure, _worst(measure, list(by_node.values())) if which == "worst" else median(by_node.values()))
 
 
-def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
-    """Which lines are missed, with the numbers; None where all hold. Every measure must have been reported."""
+def missed(program: SmokeTestProgram, by_measure: Numbers) -> Shortfall | None:
+    """Return the missed limits with the numbers; None if all hold. Every measure must have been reported."""
     measures = {measure.name: measure for measure in program.measures}
     texts, nodes = [], set[str]()
     for line in program.lines:
         if line.bound.endswith(("_of_derived", "_of_baseline")):
-            continue  # `lines` compares with what comes from outside of the step
-        by_node = of[line.measure]
+            continue  # `lines` compares with references from outside of the step
+        by_node = by_measure[line.measure]
         limit = limit_of(line, by_node)
         low = line.bound.startswith("at_least")
         beyond = {node: value for node, value in by_node.items() if (value < limit if low else value > limit)}
@@ -140,43 +140,47 @@ def limit_of(line: Threshold, by_node: Mapping[str, float]) -> float:
 def uneven(
     program: SmokeTestProgram, measurements: Sequence[Measurement], hardware: Mapping[str, str]
 ) -> Shortfall | None:
-    """Which nodes reported another text than most nodes of their hardware, or none. `hardware` is that of every node.
+    """Return the nodes with another text than most of their hardware, or with none. `hardware` has every node.
 
-    Where no text is that of more than half of them, all are told, and no node is blamed.
+    Without a text of more than half of them, list all and blame no node.
     """
     texts, nodes = [], set[str]()
     for measure in (measure for measure in program.measures if measure.shown == "text"):
-        of = {str(each.get("host", "")): str(each[measure.name]) for each in measurements if measure.name in each}
+        text_by_node = {
+            str(measurement.get("host", "")): str(measurement[measure.name])
+            for measurement in measurements
+            if measure.name in measurement
+        }
         for kind in dict.fromkeys(hardware.values()):
-            alike = {node: of.get(node, "") for node in hardware if hardware[node] == kind}
-            usual, count = Counter(alike.values()).most_common(1)[0]
-            known = bool(usual) and 2 * count > len(alike)
-            others = {node: text for node, text in alike.items() if text != usual or not usual}
+            by_node = {node: text_by_node.get(node, "") for node in hardware if hardware[node] == kind}
+            usual, count = Counter(by_node.values()).most_common(1)[0]
+            has_usual = bool(usual) and 2 * count > len(by_node)
+            others = {node: text for node, text in by_node.items() if text != usual or not usual}
             if not others:
                 continue
-            told = others if known else alike
-            nodes |= {*told}
-            said = ", ".join(f"{node} has {text or 'not reported'}" for node, text in [*told.items()][:_TOLD])
-            rest = f"; {count} nodes of {kind} have {usual}" if known else ""
-            texts.append(f"{measure.name} differs: {said}{rest}")
+            listed = others if has_usual else by_node
+            nodes |= {*listed}
+            values = ", ".join(f"{node} has {text or 'not reported'}" for node, text in [*listed.items()][:_MAX_LISTED])
+            rest = f"; {count} nodes of {kind} have {usual}" if has_usual else ""
+            texts.append(f"{measure.name} differs: {values}{rest}")
     return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 else None) if texts else None
 
 
 def _missed(
     measure: Measure, line: Threshold, limit: float, beyond: Mapping[str, float], by_node: Mapping[str, float]
 ) -> str:
-    wanted = f"{line.bound.split('_of_')[0].replace('_', ' ')} {_with_unit(measure, limit)}"
+    requirement = f"{line.bound.split('_of_')[0].replace('_', ' ')} {_with_unit(measure, limit)}"
     if line.bound.endswith("_of_median"):
-        wanted += f", {line.number:g} of the median"
+        requirement += f", {line.number:g} of the median"
     if len(by_node) == 1:
-        return f"{measure.name} is {_with_unit(measure, *beyond.values())}, and must be {wanted}"
+        return f"{measure.name} is {_with_unit(measure, *beyond.values())}, and must be {requirement}"
     low = line.bound.startswith("at_least")
     order = sorted(beyond, key=lambda node: beyond[node] if low else -beyond[node])
-    bad = ", ".join(f"{node} {_with_unit(measure, beyond[node])}" for node in order[:_TOLD])
-    more = f" and {len(order) - _TOLD} more" if len(order) > _TOLD else ""
+    bad = ", ".join(f"{node} {_with_unit(measure, beyond[node])}" for node in order[:_MAX_LISTED])
+    more = f" and {len(order) - _MAX_LISTED} more" if len(order) > _MAX_LISTED else ""
     others = [node for node in by_node if node not in beyond]
-    rest = ", ".join(f"{node} {shown(measure, by_node[node])}" for node in others) if len(others) <= _TOLD else ""
-    return f"{measure.name} must be {wanted}: {bad}{more}" + (f" ({rest})" if rest else "")
+    rest = ", ".join(f"{node} {shown(measure, by_node[node])}" for node in others) if len(others) <= _MAX_LISTED else ""
+    return f"{measure.name} must be {requirement}: {bad}{more}" + (f" ({rest})" if rest else "")
 
 
 def shown(measure: Measure, value: float) -> str:

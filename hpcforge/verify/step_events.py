@@ -1,7 +1,7 @@
-"""The events of a step, each with the node of its task, whatever name the event itself carries. Pure.
+"""The events of a step, each with the node of its task, not the name in the event. Pure.
 
-srun labels each line with the number of its task, which no task can change. So a node speaks of itself alone: another
-host's name is replaced, and an event of another node's rank is dropped.
+srun labels each line with the number of its task, which no task can change. So a node can report on itself alone:
+another host's name is replaced, and an event of another node's rank is dropped.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Event = dict[str, Any]
 _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$", re.DOTALL)  # srun --label pads the task number
 _MAX_EVENT = 1 << 20
 _MAX_RANK = 10**9
-_WHOLE = 1000  # bytes: srun breaks a longer line, into pieces of 1,024
-_OF_THE_TEST = ("measurement", "result")  # without a rank they are of the whole test, which rank 0 reports
+_PIECE_BYTES = 1000  # bytes: srun breaks a longer line, into pieces of 1,024
+_OF_THE_TEST = ("measurement", "result")  # without a rank they are for the whole test, from rank 0
 
 
 @dataclass(frozen=True)
 class TaskLayout:
-    """Where Slurm starts the tasks of a step: the same number on each node, in the order of the nodes."""
+    """The nodes of a step's tasks: the same number on each node, in the order of the nodes."""
 
     nodes: tuple[str, ...]
     tasks: int = 1  # of a node
     ranks: int = 0  # of a task that is a torchrun; 0: a task is a process by itself
     in_order: bool = True  # whether ranks fill the nodes in their order
-    nonce: str = ""  # that the first event of each task repeats; "": none
+    nonce: str = ""  # repeated in the first event of each task; "": none
 
     def has_rank(self, node: str, rank: object) -> bool:
         """Whether a rank can be on a node."""
@@ -41,7 +41,7 @@ class TaskLayout:
 
 @dataclass(frozen=True)
 class StepEvents:
-    """Events in their order with their task, the node of each task, and the tasks that said where they are."""
+    """Events in their order with their task, the node of each task, and the tasks that named their node."""
 
     events: tuple[tuple[int, Event], ...]
     places: Mapping[int, str] = field(default_factory=dict)
@@ -49,41 +49,41 @@ class StepEvents:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as srun writes them: a task's other separators, such as a carriage return, do not end one."""
+    """Split into the lines of srun: a task's other separators, such as a carriage return, do not end one."""
     return text.split("\n")
 
 
 def labelled(line: str) -> tuple[int, str] | None:
     """Return the task of a line, and its text; None for a line of Slurm's own."""
-    found = _LABELLED.match(line)
-    return (int(found[1]), found[2]) if found else None
+    match = _LABELLED.match(line)
+    return (int(match[1]), match[2]) if match else None
 
 
 def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
-    """Return the events that are believed."""
+    """Return the credible events."""
     events = [*events_of(stdout)]
     claims = _claims(events, layout.nonce)
     if layout.nonce:
         events = [(task, event) for task, event in events if task in claims]
     places = _places(layout, claims)
-    kept = [
+    placed_events = [
         (task, placed)
         for task, event in events
         if task in places and (placed := _placed(event, task, places[task], layout)) is not None
     ]
-    return StepEvents(tuple(kept), places, frozenset(claims) & frozenset(places))
+    return StepEvents(tuple(placed_events), places, frozenset(claims) & frozenset(places))
 
 
 def events_of(stdout: str) -> Iterator[tuple[int, Event]]:
-    """Events with their task. srun breaks long lines: each is parsed once as it begins, and once when it has ended."""
+    """Yield events with their task. srun breaks long lines: parse at the first piece, and again after the last."""
     pieces: dict[int, list[str]] = {}
     for line in lines_of(stdout):
-        found = labelled(line)
-        if found is None:
+        parts = labelled(line)
+        if parts is None:
             continue
-        task, text = found
+        task, text = parts
         if task in pieces and text.startswith("{") and pieces[task][-1].endswith("}"):
-            yield from _parsed(task, pieces.pop(task))  # the line before ended at a whole piece
+            yield from _parsed(task, pieces.pop(task))  # the last line ended with a full piece
         if task not in pieces:
             if not text.startswith("{"):
                 continue
@@ -93,17 +93,17 @@ def events_of(stdout: str) -> Iterator[tuple[int, Event]]:
             pieces[task] = [text]
         else:
             pieces[task].append(text)
-        if len(text.encode(errors="replace")) < _WHOLE:
+        if len(text.encode(errors="replace")) < _PIECE_BYTES:
             yield from _parsed(task, pieces.pop(task))
-        elif len(pieces[task]) > _MAX_EVENT // _WHOLE:
+        elif len(pieces[task]) > _MAX_EVENT // _PIECE_BYTES:
             del pieces[task]
-    for task, left in pieces.items():
-        yield from _parsed(task, left)
+    for task, remaining in pieces.items():
+        yield from _parsed(task, remaining)
 
 
 def _parsed(task: int, pieces: list[str]) -> Iterator[tuple[int, Event]]:
-    whole = "".join(pieces)
-    event = _event(whole) if len(pieces) > 1 and len(whole) <= _MAX_EVENT else None  # one alone was parsed before
+    joined = "".join(pieces)
+    event = _event(joined) if len(pieces) > 1 and len(joined) <= _MAX_EVENT else None  # one alone was parsed before
     if event is not None:
         yield task, event
 
@@ -117,7 +117,7 @@ def _event(text: str) -> Event | None:
 
 
 def _claims(events: Iterable[tuple[int, Event]], nonce: str) -> dict[int, object]:
-    """Return the node that each task names in its first event, which is of what starts it, in this launch."""
+    """Return the node that each task names in its first event, from its launcher, in this launch."""
     first: dict[int, Event] = {}
     for task, event in events:
         first.setdefault(task, event)
@@ -129,10 +129,10 @@ def _begins(event: Event, nonce: str) -> bool:
 
 
 def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:
-    """Return the node of each task, by its number. A task that names another node is not believed at all.
+    """Return the node of each task, by its number, without tasks that name another node.
 
-    Slurm's order may be another one: then all tasks together name each node as often as it has tasks. One that lies
-    cannot do that alone, since it would name a node twice.
+    Slurm's order may differ: then all tasks together name each node as often as it has tasks. A single false task
+    cannot cause that, since it would name a node twice.
     """
     by_number = dict(enumerate(node for node in layout.nodes for _ in range(layout.tasks)))
     names = {task: node for task, node in claims.items() if task in by_number and isinstance(node, str)}

@@ -1,6 +1,6 @@
 """The output of a step, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
 
-Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
+Everything here comes from the nodes, so types, lengths and characters are checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hpcforge.verify.step_events import TaskLayout, events_of, labelled, lines_o
 from hpcforge.verify.verdicts import Assertion
 
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
-# A node at which a job's credential was revoked did nothing: the job had been ended by then, for another reason.
+# A node with a revoked job credential is not at fault: the job had already ended for another reason.
 _NODE_FAILED = re.compile(
     r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)(?![\w.-]|: Job credential revoked)",
     re.IGNORECASE,
@@ -31,7 +31,7 @@ _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _ENDS = ("ended", "overdue")
 _MAX_NUMBER = 10**9  # of collectives
 _LARGEST = 1e300
-_ASSERTIONS = 1000  # of one test that are kept
+_ASSERTIONS = 1000  # kept of one test
 _TRANSPORTS = 64  # of one rank
 
 
@@ -48,7 +48,7 @@ class RankEnd:
 
 
 class RankExit(NamedTuple):
-    """How a rank ended by its torchrun: an exit code, negative for a signal."""
+    """The end of a rank by its torchrun: an exit code, negative for a signal."""
 
     code: int
     host: str
@@ -56,7 +56,7 @@ class RankExit(NamedTuple):
 
 @dataclass(frozen=True)
 class RankTransport:
-    """What a rank used to exchange data: of gloo addresses of its own, of NCCL transports as its log spells them."""
+    """The transport of a rank: for gloo its own addresses, for NCCL the names in its log."""
 
     rank: int
     host: str
@@ -72,7 +72,7 @@ class RankTransport:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A step's output as far as it concerns one test, sorted by what it is about.
+    """A step's output for one test, sorted by subject.
 
     Tasks are torchruns, one a node, or the test's own processes; by Slurm's number.
     """
@@ -98,23 +98,23 @@ class Transcript:
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
     silent: tuple[str, ...] = ()  # why pairs of nodes gave no answer
     changed: Mapping[str, str] = field(default_factory=dict)  # host -> its file that is not this launch's
-    held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
+    held: Mapping[str, str] = field(default_factory=dict)  # host -> owner of the port for the ranks' meeting
 
     @property
     def spoke(self) -> bool:
-        """Whether any rank said anything of the test."""
+        """Whether any rank reported on the test."""
         return bool(self.started or self.failed or self.wrong or self.overdue or self.measurements or self.result)
 
 
 def clean(text: object, limit: int = 300) -> str:
-    """Text on one line, without control characters, of bounded length."""
+    """Return text on one line, without control characters, of bounded length."""
     flat = "".join(char if char.isprintable() else " " for char in str(text)[: 4 * limit])
     flat = " ".join(flat.split())
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
 def finite(value: object) -> TypeGuard[float]:
-    """Whether it is a number to reckon with: JSON has whole ones of thousands of digits, which no float holds."""
+    """Whether a value is a number that fits a float: JSON allows integers of thousands of digits."""
     return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
@@ -131,9 +131,9 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         places={e["rank"]: clean(e.get("place", ""), 100) for _, e in events if e["event"] in _ENDS and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
-        # those that do not hold come first, so that they are kept of too many
+        # failed ones first, so that they are kept if there are too many
         assertions=tuple(
-            sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda found: found.holds)
+            sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda check: check.holds)
         )[:_ASSERTIONS],
         transports=tuple(_transport(e, e["rank"]) for _, e in events if e["event"] == "transport" and _names_rank(e)),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
@@ -146,7 +146,7 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         ended_before=frozenset(_task_ends(slurm.errors[: slurm.cancelled_at], layout.nodes)),
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(
-            node for line in slurm.errors for of in _NODE_FAILED.findall(line) for node in of if node in layout.nodes
+            node for line in slurm.errors for hit in _NODE_FAILED.findall(line) for node in hit if node in layout.nodes
         ),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, step.places),
@@ -158,8 +158,8 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
 
 def port_of(stdout: str) -> int | None:
     """Return the port that a node reported, None without one."""
-    named = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
-    return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
+    ports = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
+    return next((port for port in ports if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def scratch_of(stdout: str) -> int | None:
@@ -191,8 +191,8 @@ def _failure(event: Mapping[str, Any]) -> RankEnd:
 
 
 def _mistake(event: Mapping[str, Any]) -> RankEnd:
-    where, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
-    return RankEnd(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
+    location, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
+    return RankEnd(event["rank"], clean(event["host"], 64), f"{location}: expected {expected}, got {got}")
 
 
 def _assertion(event: Mapping[str, Any]) -> Assertion:
@@ -204,8 +204,8 @@ def _assertion(event: Mapping[str, Any]) -> Assertion:
     if not (finite(expected) and finite(got) and finite(error) and finite(tolerance) and finite(at_least)):
         expected, got, error, tolerance, at_least = 0.0, 0.0, _LARGEST, 0.0, 0.0
     place = (event["rank"], clean(event["host"], 64)) if _names_rank(event) else (None, "")
-    what = clean(event.get("what", "?"), 100)
-    return Assertion(what, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
+    label = clean(event.get("what", "?"), 100)
+    return Assertion(label, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
 
 
 def _transport(event: Mapping[str, object], rank: int) -> RankTransport:
@@ -219,18 +219,18 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
-    """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
-    kept: dict[str, float | int | str] = {}
-    of = event.get("of")  # the part that it is about
-    about = [(f"of_{key}", value) for key, value in list(of.items())[:10]] if isinstance(of, dict) else []
+    """Return the finite numbers and short texts: other values cannot be compared."""
+    values: dict[str, float | int | str] = {}
+    part = event.get("of")  # the measured part
+    about = [(f"of_{key}", value) for key, value in list(part.items())[:10]] if isinstance(part, dict) else []
     for key, value in [*list(event.items())[:50], *about]:
         if key == "event" or isinstance(value, bool):
             continue
         if isinstance(value, str):
-            kept[clean(key, 40)] = clean(value, 100)
+            values[clean(key, 40)] = clean(value, 100)
         elif finite(value):
-            kept[clean(key, 40)] = value
-    return kept
+            values[clean(key, 40)] = value
+    return values
 
 
 @dataclass(frozen=True)
@@ -238,13 +238,11 @@ class _SlurmLines:
     """Slurm's complaints: lines without a label, which no task can write."""
 
     errors: list[str]
-    cancelled_at: int | None = None  # those before came before Slurm cancelled the step; None: it did not
+    cancelled_at: int | None = None  # the number of earlier lines, when Slurm cancelled the step; None: it did not
 
 
 def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
-    """Return the lines of each task, and Slurm's. The step's first node reports at its task's place that Slurm
-    cancels it.
-    """
+    """Return the lines of each task, and Slurm's. A cancellation has the label of the first node's task."""
     tasks: dict[int, list[str]] = defaultdict(list)
     errors: list[str] = []
     cancelled_at: int | None = None
@@ -263,40 +261,40 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
 
 
 def _over_memory(text: str, places: Mapping[int, str]) -> dict[str, str]:
-    """Where a step was killed for its memory: slurmstepd reports it at the place of a task, or names its node."""
-    found: dict[str, str] = {}
+    """Return hosts above their memory: slurmstepd reports these with a task's label, or names its node."""
+    by_host: dict[str, str] = {}
     for line in lines_of(text):
         of_task = labelled(line)
-        said = _STEPD.match(of_task[1] if of_task else line)
-        if not said or not any(words in said[2] for words in _OVER_MEMORY):
+        complaint = _STEPD.match(of_task[1] if of_task else line)
+        if not complaint or not any(words in complaint[2] for words in _OVER_MEMORY):
             continue
-        host = places.get(of_task[0]) if of_task else said[1]
+        host = places.get(of_task[0]) if of_task else complaint[1]
         if host in places.values():
-            found.setdefault(str(host), clean(said[2]))
-    return found
+            by_host.setdefault(str(host), clean(complaint[2]))
+    return by_host
 
 
 def _task_ends(slurm_errors: Iterable[str], nodes: Collection[str]) -> dict[str, str]:
     ends: dict[str, str] = {}
-    for found in filter(None, map(_TASK_END.match, slurm_errors)):
+    for match in filter(None, map(_TASK_END.match, slurm_errors)):
         try:
-            hosts = expand(found[1])
+            hosts = expand(match[1])
         except HostlistError:
             continue
         for host in hosts:
             if host in nodes:
-                ends.setdefault(host, found[2])
+                ends.setdefault(host, match[2])
     return ends
 
 
 def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layout: TaskLayout) -> dict[int, RankExit]:
-    """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
+    """Return exit codes by rank from torchrun: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
     exits: dict[int, RankExit] = {}
     for task, node in places.items():
         rank: int | None = None
-        for found in filter(None, map(_REPORTED.match, stderr.get(task, ()))):
-            if found[1] == "rank":
-                rank = int(found[2]) if layout.has_rank(node, int(found[2])) else None
+        for match in filter(None, map(_REPORTED.match, stderr.get(task, ()))):
+            if match[1] == "rank":
+                rank = int(match[2]) if layout.has_rank(node, int(match[2])) else None
             elif rank is not None:
-                exits[rank], rank = RankExit(int(found[2]), node), None
+                exits[rank], rank = RankExit(int(match[2]), node), None
     return exits

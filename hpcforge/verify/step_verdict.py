@@ -1,23 +1,23 @@
 """Blame for a step's output. Pure: the same output always gives the same verdict.
 
-When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
+When one rank fails, the others fail too, a moment later and often with more output. So evidence counts in this order:
 
-1. a rank that says its result is wrong, or an assertion that does not hold;
-2. a rank that says it failed by itself, outside of a collective;
-3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
+1. a rank that reports a wrong result, or an assertion that does not hold;
+2. a rank that reports its own failure, outside of a collective;
+3. Slurm: it ended the job, a node failed, or a task used too much memory;
 4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
-5. torchrun, that a rank was ended by a signal, or went without a word;
-6. nobody, of a rank that started and never said how it ended, while others waited for it;
+5. torchrun: a signal ended a rank, or it ended without a report;
+6. a missing report: a rank started and never reported its end, while others waited for it;
 7. a node on which no rank started;
-8. ranks that all waited, each past its limit: one node's, if only they stood elsewhere in the program, else none;
+8. ranks that all waited, each past its limit: one node's, if only they were elsewhere in the program, else none;
 9. a rank that failed in a collective.
 
 A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
 test declares, *and* the ranks used the transport that it asserts, *and* these hold the lines that it draws. If nothing
 failed and a part of this is missing, the verdict is `unknown`.
 
-Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
-without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
+If tests share a step, ranks end with the first that is not right. So the end of the step belongs to the first test
+without a result, or else to the last. Earlier tests are judged by their reports; later ones did not run.
 """
 
 from __future__ import annotations
@@ -53,45 +53,52 @@ from hpcforge.verify.verdicts import Status, Verdict
 
 # The transport that ranks really used, compared with the one that their test asserts.
 #
-# Ranks of gloo report the addresses of their connections, as the kernel lists them; ranks of NCCL the transports in its
-# log. A number over another transport says nothing about the one to be tested, so this comes before every line.
-_TOLD = 3  # transports that are listed one by one
+# Ranks of gloo report the addresses of their connections, by the kernel; ranks of NCCL the transports in its log.
+# A number over another transport does not measure the one under test, so this comes before every line.
+_MAX_LISTED = 3  # transports that are listed one by one
 
 
-def transport_blame(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
+def transport_blame(job: Launch, turn: Turn, transcript: Transcript) -> Blame | None:
     """Return the fault of the transport, also if it is unknown; None if it is as asserted, or nothing is asserted."""
-    rule, backend = turn.program.transport, seen.result.get("backend") if seen.result else None
+    rule, backend = turn.program.transport, transcript.result.get("backend") if transcript.result else None
     if rule is None or job.ranks == 1 or not _applies(job, rule, backend):
         return None
-    by_rank = {said.rank: said for said in seen.transports if said.backend == backend}
+    by_rank = {transport.rank: transport for transport in transcript.transports if transport.backend == backend}
     silent = [rank for rank in range(job.ranks) if rank not in by_rank or not by_rank[rank].used]
     if silent:
-        other = any(said.rank == silent[0] and said.backend != backend for said in seen.transports)
-        host = None if other else seen.started.get(silent[0])  # the backend is what rank 0 reports
+        other_backend = any(
+            transport.rank == silent[0] and transport.backend != backend for transport in transcript.transports
+        )
+        host = None if other_backend else transcript.started.get(silent[0])  # the backend is what rank 0 reports
         return Blame("unknown", f"rank {silent[0]} did not report the transport it used", silent[0], host)
     every = [by_rank[rank] for rank in range(job.ranks)]
     by_host: dict[str, list[str]] = {}
-    for said in every:
-        by_host.setdefault(said.host, []).extend(said.used)
-    said_of = [_gloo(turn, said) if backend == "gloo" else _nccl(rule, said, by_host[said.host]) for said in every]
-    found = [blame for blame in said_of if blame is not None]
-    if not found:
+    for transport in every:
+        by_host.setdefault(transport.host, []).extend(transport.used)
+    rank_blames = [
+        _gloo(turn, transport) if backend == "gloo" else _nccl(rule, transport, by_host[transport.host])
+        for transport in every
+    ]
+    blames = [blame for blame in rank_blames if blame is not None]
+    if not blames:
         return None
-    if len(found) == 1:
-        return found[0]
-    hosts = {blame.node for blame in found}
-    more = f"; so {len(found) - 1} more of {job.ranks} ranks"
-    return Blame(found[0].status, f"{found[0].detail}{more}", None, found[0].node if len(hosts) == 1 else None)
+    if len(blames) == 1:
+        return blames[0]
+    hosts = {blame.node for blame in blames}
+    more = f"; so {len(blames) - 1} more of {job.ranks} ranks"
+    return Blame(blames[0].status, f"{blames[0].detail}{more}", None, blames[0].node if len(hosts) == 1 else None)
 
 
-def transport_text(seen: Transcript) -> str:
+def transport_text(transcript: Transcript) -> str:
     """Name the used transport: `gloo on eth0`, `nccl NET/IB/0/GDRDMA, P2P/CUMEM`; "" if no rank reports it."""
-    backends = {said.backend for said in seen.transports}
+    backends = {transport.backend for transport in transcript.transports}
     if len(backends) != 1:
         return ""
-    used = list(dict.fromkeys(name for said in seen.transports for name in (said.interfaces or said.used)))
-    more = f" and {len(used) - _TOLD} more" if len(used) > _TOLD else ""
-    return f"{backends.pop()} on {', '.join(sorted(used)[:_TOLD])}{more}" if used else ""
+    used = list(
+        dict.fromkeys(name for transport in transcript.transports for name in (transport.interfaces or transport.used))
+    )
+    more = f" and {len(used) - _MAX_LISTED} more" if len(used) > _MAX_LISTED else ""
+    return f"{backends.pop()} on {', '.join(sorted(used)[:_MAX_LISTED])}{more}" if used else ""
 
 
 def _applies(job: Launch, rule: TransportRule, backend: object) -> bool:
@@ -101,28 +108,32 @@ def _applies(job: Launch, rule: TransportRule, backend: object) -> bool:
     return backend == "nccl" and bool(rule.must or rule.must_not) and (over_rdma or not rule.rdma_only)
 
 
-def _gloo(turn: Turn, said: RankTransport) -> Blame | None:
+def _gloo(turn: Turn, transport: RankTransport) -> Blame | None:
     """Return the blame for a connection with another address than its node has on the network."""
-    expected = turn.addresses.get(said.host)
+    expected = turn.addresses.get(transport.host)
     if expected is None:
-        return Blame("unknown", f"it says that it ran on {said.host}, which is not a node of the test", said.rank)
-    others = [address for address in said.used if address != expected]
+        return Blame(
+            "unknown", f"it says that it ran on {transport.host}, which is not a node of the test", transport.rank
+        )
+    others = [address for address in transport.used if address != expected]
     if not others:
         return None
-    where = f"{said.interface_of(others[0])}, {others[0]}"
-    return Blame("wrong", f"gloo used {where}, not the network {turn.network} ({expected})", said.rank, said.host)
+    actual = f"{transport.interface_of(others[0])}, {others[0]}"
+    return Blame(
+        "wrong", f"gloo used {actual}, not the network {turn.network} ({expected})", transport.rank, transport.host
+    )
 
 
-def _nccl(rule: TransportRule, said: RankTransport, of_host: list[str]) -> Blame | None:
+def _nccl(rule: TransportRule, transport: RankTransport, of_host: list[str]) -> Blame | None:
     """Return the blame for a transport that a rank must not use, or a required one that no rank of its host uses."""
-    names = [f"/{name}/" for name in said.used]
+    names = [f"/{name}/" for name in transport.used]
     barred = next((name for name in rule.must_not if any(f"/{name}/" in used for used in names)), None)
     if barred is not None:
-        return Blame("wrong", f"NCCL used {barred}, which this test refuses", said.rank, said.host)
+        return Blame("wrong", f"NCCL used {barred}, which this test refuses", transport.rank, transport.host)
     missing = next((name for name in rule.must if not any(f"/{name}/" in f"/{used}/" for used in of_host)), None)
     if missing is not None:
-        used = ", ".join(said.used[:_TOLD])
-        return Blame("wrong", f"NCCL did not use {missing}; it used {used}", said.rank, said.host)
+        used = ", ".join(transport.used[:_MAX_LISTED])
+        return Blame("wrong", f"NCCL did not use {missing}; it used {used}", transport.rank, transport.host)
     return None
 
 
@@ -140,87 +151,87 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
         return (judge_tasks(job, ran, end),)
     verdicts = []
     for number, turn in enumerate(job.turns, start=1):
-        seen = read(ran, turn.test, job.layout)
-        ended_here = seen.result is None or number == len(job.turns)
-        verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL, end))
-        if ended_here or _missing(job, turn, seen):  # else the ranks took the next test
+        transcript = read(ran, turn.test, job.layout)
+        ended_here = transcript.result is None or number == len(job.turns)
+        verdicts.append(_verdict(job, turn, transcript, ran if ended_here else _ENDED_WELL, end))
+        if ended_here or _missing(job, turn, transcript):  # else the ranks took the next test
             break
     return tuple(verdicts)
 
 
 def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
-    """Return the nodes because of which a launch ended before any test printed anything, by Slurm, and why."""
+    """Return the nodes that made Slurm end a launch before any test reported, with reasons."""
     if any(read(ran, turn.test, job.layout).spoke for turn in job.turns):
         return {}
     if end is not None and end.nodes:
         return end.nodes
-    seen = read(ran, job.turns[0].test, job.layout)
-    failed = [node.name for node in job.nodes if node.name in seen.failed_nodes]
-    return {name: next(line for line in seen.slurm_errors if name in line) for name in failed}
+    transcript = read(ran, job.turns[0].test, job.layout)
+    failed = [node.name for node in job.nodes if node.name in transcript.failed_nodes]
+    return {name: next(line for line in transcript.slurm_errors if name in line) for name in failed}
 
 
-def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Verdict:
+def _verdict(job: Launch, turn: Turn, transcript: Transcript, ran: Completed, end: JobEndReason | None) -> Verdict:
     program = _program(job, turn)
-    of = numbers(program, seen.measurements)
+    by_measure = numbers(program, transcript.measurements)
     verdict = Verdict(
         test=turn.test,
         status="passed",
         nodes=tuple(node.name for node in job.nodes),
         ranks=job.ranks,
-        measurements=seen.measurements,
-        assertions=seen.assertions,
-        headline=headline(program, of),
-        torch_build=_build(seen),
-        backend=text_of(seen, "backend"),
-        device=text_of(seen, "device"),
-        transport=transport_text(seen),
-        seconds=_seconds(seen),
+        measurements=transcript.measurements,
+        assertions=transcript.assertions,
+        headline=headline(program, by_measure),
+        torch_build=_build(transcript),
+        backend=text_of(transcript, "backend"),
+        device=text_of(transcript, "device"),
+        transport=transport_text(transcript),
+        seconds=_seconds(transcript),
     )
-    blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran, end)
+    blame = _missing(job, turn, transcript) if ran.rc == 0 else _blame(job, transcript, ran, end)
     if job.step is not None:
-        blame = required(job.step, seen, ran, end, blame)
+        blame = required(job.step, transcript, ran, end, blame)
     if blame is None and not (job.step and job.step.ends == "killed"):
-        blame = transport_blame(job, turn, seen)
-    if blame is None and job.step is None and (detail := missed(program, of)):
+        blame = transport_blame(job, turn, transcript)
+    if blame is None and job.step is None and (detail := missed(program, by_measure)):
         blame = Blame("missed", detail.text, None, detail.node)
-    return blamed(job, verdict, blame or without_gpus(job, seen))
+    return blamed(job, verdict, blame or without_gpus(job, transcript))
 
 
-def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
-    """Return the blame for reports that are missing from a step that ended well."""
-    if wrong := _wrong(job, seen, _ENDED_WELL) or untrue(seen):
+def _missing(job: Launch, turn: Turn, transcript: Transcript) -> Blame | None:
+    """Return the blame for missing reports in a step that ended well."""
+    if wrong := _wrong(job, transcript, _ENDED_WELL) or untrue(transcript):
         return wrong
-    if seen.result is None or not (seen.measurements or job.step):
+    if transcript.result is None or not (transcript.measurements or job.step):
         return Blame("unknown", "ended without an error but reported no result: nothing was measured")
-    ranks = seen.result.get("world_size")
+    ranks = transcript.result.get("world_size")
     if ranks != job.ranks:
         return Blame("unknown", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
-    silent = sorted(set(range(job.ranks)) - set(seen.started))
+    silent = sorted(set(range(job.ranks)) - set(transcript.started))
     if silent:
-        return Blame("unknown", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
+        return Blame("unknown", f"rank {silent[0]} never reported", silent[0], _host(job, transcript, silent[0]))
     if job.step is not None:
         return None
     program = _program(job, turn)
-    if without := unreported(program, numbers(program, seen.measurements), ()):
+    if without := unreported(program, numbers(program, transcript.measurements), ()):
         return Blame("unknown", without.text)
-    if missing := silent_rank(program, seen.measurements, job.ranks):
+    if missing := silent_rank(program, transcript.measurements, job.ranks):
         rank, measure = missing
-        return Blame("unknown", f"rank {rank} reported no {measure}", rank, _host(job, seen, rank))
+        return Blame("unknown", f"rank {rank} reported no {measure}", rank, _host(job, transcript, rank))
     return None
 
 
 def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
-    """Return the test with the measures that the ranks of a launch can have."""
+    """Return the test with the possible measures of a launch's ranks."""
     return measurable(turn.program, job.ranks, job.ranks_per_node)
 
 
-def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:
+def _blame(job: Launch, transcript: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
-        lambda _job, seen, ran: head_lost(seen, ran) or altered(seen),
+        lambda _job, transcript, ran: head_lost(transcript, ran) or altered(transcript),
         _wrong,
-        lambda _job, seen, _ran: untrue(seen),
+        lambda _job, transcript, _ran: untrue(transcript),
         _failed_alone,
-        lambda _job, seen, _ran: by_slurm(seen, end),
+        lambda _job, transcript, _ran: by_slurm(transcript, end),
         _overdue,
         _ended_by_signal,
         _silent,
@@ -230,40 +241,42 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
         _past_its_limit,
     )
     for witness in witnesses:
-        blame = witness(job, seen, ran)
+        blame = witness(job, transcript, ran)
         if blame:
             return blame
-    return Blame("failed", last_words(seen, ran))
+    return Blame("failed", last_words(transcript, ran))
 
 
-def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    if not seen.wrong:
+def _wrong(job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
+    if not transcript.wrong:
         return None
-    first = seen.wrong[0]
-    ranks = {said.rank for said in seen.wrong}
+    first = transcript.wrong[0]
+    ranks = {rank_end.rank for rank_end in transcript.wrong}
     if len(ranks) == 1:
         return Blame("wrong", first.text, first.rank, first.host)
     detail = (
         f"{len(ranks)} of {job.ranks} ranks have a wrong result, e.g. rank {first.rank} on {first.host}, {first.text}"
     )
-    hosts = {said.host for said in seen.wrong}
+    hosts = {rank_end.host for rank_end in transcript.wrong}
     return Blame("wrong", detail, None, first.host if len(hosts) == 1 else None)
 
 
-def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    return _say([said for said in seen.failed if said.own])
+def _failed_alone(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
+    return _blame_first([rank_end for rank_end in transcript.failed if rank_end.own])
 
 
-def _overdue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """All were at work to the end; a rank that others waited for in vain is for `_silent`, whatever it says itself."""
-    if not seen.overdue or any(map(_waited_in_vain, seen.failed)):
+def _overdue(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
+    """Return the blame if all worked to the limit; a rank that others waited for in vain is left to `_silent`."""
+    if not transcript.overdue or any(map(_waited_in_vain, transcript.failed)):
         return None
-    return Blame("timed_out", f"not done after {max(seen.overdue.values()):g} s")
+    return Blame("timed_out", f"not done after {max(transcript.overdue.values()):g} s")
 
 
-def _ended_by_signal(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    spoke = {said.rank for said in seen.failed} | set(seen.overdue)
-    ended = {rank: end for rank, end in seen.exits.items() if rank not in spoke and end.code != _ENDED_BY_LAUNCHER}
+def _ended_by_signal(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
+    spoke = {rank_end.rank for rank_end in transcript.failed} | set(transcript.overdue)
+    ended = {
+        rank: end for rank, end in transcript.exits.items() if rank not in spoke and end.code != _ENDED_BY_LAUNCHER
+    }
     if not ended:
         return None
     rank, (code, host) = min(ended.items(), key=lambda item: (item[1].code >= 0, item[0]))  # signals first
@@ -271,99 +284,105 @@ def _ended_by_signal(_job: Launch, seen: Transcript, _ran: Completed) -> Blame |
     return Blame("failed", _exit_text(code) + others, rank, host)
 
 
-def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
-    """Ranks that started and said nothing, where others waited for them or the step ran past its limit."""
-    spoke = {said.rank for said in seen.failed}
-    silent = sorted(set(seen.started) - spoke)
+def _silent(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
+    """Return the blame for ranks that started and did not report, while others waited or the step passed its limit."""
+    spoke = {rank_end.rank for rank_end in transcript.failed}
+    silent = sorted(set(transcript.started) - spoke)
     if not silent or not spoke:
         return None
-    waited = any(map(_waited_in_vain, seen.failed))
+    waited = any(map(_waited_in_vain, transcript.failed))
     status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
     did = "did not answer while other ranks waited" if waited else "ended without a word"
-    place = seen.places.get(silent[0]) if len(silent) == 1 else None
+    place = transcript.places.get(silent[0]) if len(silent) == 1 else None
     did += f", at {place}" if place else ""
-    nodes = {_host(job, seen, rank) for rank in silent}
+    nodes = {_host(job, transcript, rank) for rank in silent}
     if len(silent) == 1:
         return Blame(status, did, silent[0], nodes.pop())
-    where = f" on {fold(sorted(nodes))}" if len(nodes) > 1 else ""
-    detail = f"{len(silent)} ranks{where} {did}: {fold(map(str, silent))}"
+    on_nodes = f" on {fold(sorted(nodes))}" if len(nodes) > 1 else ""
+    detail = f"{len(silent)} ranks{on_nodes} {did}: {fold(map(str, silent))}"
     return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
 
 
-def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+def _never_started(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
     """Return a node without ranks; of several, the one whose launcher ended by itself: others may have waited for it.
 
     Else the one with the only launcher that was killed before Slurm ended the others. If neither is clear, blame none.
     """
-    ran_on = set(seen.started.values())
+    ran_on = set(transcript.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
     if not without:
         return None
-    killed = [name for name in without if name in seen.ended_before and seen.task_ends[name] != "Terminated"]
-    by_itself = next((name for name in seen.task_exits if name in without), None)
+    killed = [
+        name for name in without if name in transcript.ended_before and transcript.task_ends[name] != "Terminated"
+    ]
+    by_itself = next((name for name in transcript.task_exits if name in without), None)
     node = by_itself or next((names[0] for names in (without, killed) if len(names) == 1), None)
     if node is None:
-        return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
-    tasks = {host: task for task, host in seen.hosts.items()}
-    words = seen.held.get(node) or (last_line(seen.stderr.get(tasks[node], ())) if node in tasks else "")
-    code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else seen.task_ends.get(node, "")
-    heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
-    return Blame("failed", f"no rank started: {heard}", None, node)
+        return Blame("failed", f"no rank started on {fold(without)}: {last_words(transcript, ran)}")
+    tasks = {host: task for task, host in transcript.hosts.items()}
+    words = transcript.held.get(node) or (last_line(transcript.stderr.get(tasks[node], ())) if node in tasks else "")
+    code = (
+        f"exit code {transcript.task_exits[node]}"
+        if node in transcript.task_exits
+        else transcript.task_ends.get(node, "")
+    )
+    report = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
+    return Blame("failed", f"no rank started: {report}", None, node)
 
 
-def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """Every rank waited past its limit, so none of them is named for being the first to say so.
+def _all_waited(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
+    """Return the blame if every rank waited past its limit: the first report is then not evidence.
 
-    Where all were at the same collective, and just one node's ranks in another function, the others waited for these.
+    If all were at the same collective, and just one node's ranks in another function, the others waited for these.
     """
-    if not seen.failed or not all(map(_waited_in_vain, seen.failed)):
+    if not transcript.failed or not all(map(_waited_in_vain, transcript.failed)):
         return None
     at: dict[tuple[int | None, str], list[RankEnd]] = defaultdict(list)
-    for each in seen.failed:
-        at[each.number, each.place.partition(" ")[2]].append(each)
+    for rank_end in transcript.failed:
+        at[rank_end.number, rank_end.place.partition(" ")[2]].append(rank_end)
     groups = sorted(at.values(), key=len)
     first, last = groups[0][0], groups[-1][0]
     if len(groups) == 2 and first.number == last.number and len(groups[1]) > 1:
-        hosts = {each.host for each in groups[0]}
+        hosts = {rank_end.host for rank_end in groups[0]}
         if len(hosts) == 1 and len(groups[0]) < len(groups[1]):
             detail = f"{first.text}, where {len(groups[1])} others were at {last.place}"
             return Blame("timed_out", detail, first.rank if len(groups[0]) == 1 else None, first.host)
-    detail = f"all {len(seen.failed)} ranks waited, so none can be told from the others: {last.text}"
+    detail = f"all {len(transcript.failed)} ranks waited, so none can be told from the others: {last.text}"
     return Blame("timed_out", detail)
 
 
-def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+def _failed_together(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame | None:
     """Return the first to fail in a collective, without a node if others failed, too: each may be the cause."""
-    blame = _say(list(seen.failed))
-    several = len({said.host for said in seen.failed}) > 1
+    blame = _blame_first(list(transcript.failed))
+    several = len({rank_end.host for rank_end in transcript.failed}) > 1
     return replace(blame, node=None, detail=f"on {blame.node}: {blame.detail}") if blame and several else blame
 
 
-def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+def _past_its_limit(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
     if ran.rc not in (TIMED_OUT, None):
         return None
-    missing = sorted({node.name for node in job.nodes} - set(seen.started.values()))
-    where = f"; nothing was heard from {fold(missing)}" if missing else ""
+    missing = sorted({node.name for node in job.nodes} - set(transcript.started.values()))
+    note = f"; nothing was heard from {fold(missing)}" if missing else ""
     return Blame(
-        "timed_out", f"not done after {job.time_limit_s} s{where}", None, missing[0] if len(missing) == 1 else None
+        "timed_out", f"not done after {job.time_limit_s} s{note}", None, missing[0] if len(missing) == 1 else None
     )
 
 
-def _waited_in_vain(said: RankEnd) -> bool:
-    return any(phrase in said.text.lower() for phrase in _WAITED_IN_VAIN)
+def _waited_in_vain(rank_end: RankEnd) -> bool:
+    return any(phrase in rank_end.text.lower() for phrase in _WAITED_IN_VAIN)
 
 
-def _say(failures: list[RankEnd]) -> Blame | None:
+def _blame_first(failures: list[RankEnd]) -> Blame | None:
     if not failures:
         return None
     first = failures[0]
     return Blame("failed", first.text, first.rank, first.host)
 
 
-def _host(job: Launch, seen: Transcript, rank: int) -> str:
-    """Where a rank runs: as it said, else by its number, since ranks fill the nodes in order."""
-    said = seen.started.get(rank)
-    return clean(said, 64) if said else job.nodes[min(rank // job.ranks_per_node, len(job.nodes) - 1)].name
+def _host(job: Launch, transcript: Transcript, rank: int) -> str:
+    """Return the node of a rank: by its report, else by its number, since ranks fill the nodes in order."""
+    host = transcript.started.get(rank)
+    return clean(host, 64) if host else job.nodes[min(rank // job.ranks_per_node, len(job.nodes) - 1)].name
 
 
 def _exit_text(code: int) -> str:
@@ -376,15 +395,15 @@ def _exit_text(code: int) -> str:
     return f"killed by {name}"
 
 
-def _seconds(seen: Transcript) -> float:
+def _seconds(transcript: Transcript) -> float:
     """Return the duration of the test alone, as rank 0 reports it; 0 without a report."""
-    value = seen.result.get("seconds") if seen.result else None
+    value = transcript.result.get("seconds") if transcript.result else None
     return float(value) if finite(value) and value >= 0 else 0.0
 
 
-def _build(seen: Transcript) -> str | None:
-    """Which PyTorch ran, by what it said of itself."""
-    version, path = text_of(seen, "torch"), text_of(seen, "torch_path")
+def _build(transcript: Transcript) -> str | None:
+    """Return the PyTorch that ran, by its own report."""
+    version, path = text_of(transcript, "torch"), text_of(transcript, "torch_path")
     if version is None or path is None:
         return None
     if path.startswith("/opt/hpcforge/"):

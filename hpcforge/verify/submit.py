@@ -1,10 +1,10 @@
-"""The submission of smoke tests to Slurm: an allocation that is held for its owner, and a step from the head into it.
+"""The submission of smoke tests to Slurm: an allocation that its owner keeps, and a step from the head into it.
 
 Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 
-No file system is shared, so a job's output on a node would be lost to the head. Therefore `sbatch` submits a script
-that does nothing but hold the allocation while its owner lives, and `srun`, started on the head, runs torchrun, or a
-test's program itself, in it and brings standard output back. All of it is pure: it depends on the cluster alone.
+No file system is shared, so the head could not read a job's output on a node. Therefore `sbatch` submits a script that
+only holds the allocation while its owner lives. `srun`, started on the head, runs torchrun or a test's program in it
+and returns standard output. All of it is pure: it depends on the cluster alone.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hpcforge.programs import rank_ports
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 from hpcforge.verify.step_events import TaskLayout
 
-JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
+JOB_NAME = "hpcforge-"  # prefix of the names of test jobs; it counts only for jobs of the tests' account
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
-IMAGE_PACKAGES = ("python3", "libstdc++6")  # what wheels need of a distribution
+IMAGE_PACKAGES = ("python3", "libstdc++6")  # required by wheels
 IMAGE_FOLDERS = {"image": "@image@", "tmp": "@tmp@"}  # node_image.py, which makes the image, puts its folders there
-GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
+GRACE_S = 60  # after one node's torchrun has ended, for reports of the others
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 PORT_S = 60  # how long the first node may take to name a free port
-_TESTS_HAVE = {"accounts": TESTS_ACCOUNT, "qos": USUAL_QOS}  # by the ends of AllowAccounts, DenyQos ...
+_TESTS_HAVE = {"accounts": TESTS_ACCOUNT, "qos": USUAL_QOS}  # by the suffix of AllowAccounts, DenyQos ...
 MEMORY_ALONE_MIB = 16384  # of a process that has a node to itself: memory_copy's buffers exceed the caches
 
 
@@ -53,13 +53,13 @@ class Turn:
     time_limit_s: int
     arguments: tuple[str, ...] = ()  # more arguments for its program
     program: SmokeTestProgram = field(default_factory=SmokeTestProgram)
-    network: str = ""  # that connections of its ranks must use; "": any
+    network: str = ""  # required for connections of its ranks; "": any
     addresses: Mapping[str, str] = field(default_factory=dict)  # of its nodes there
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Smoke tests on the nodes that are left of them: one after the other in the same ranks, or one by itself.
+    """Smoke tests on their usable nodes: one after the other in the same ranks, or one by itself.
 
     A test that lists launches is by itself, and has a Launch for each of these, its `steps`, in the same allocation.
     """
@@ -75,15 +75,15 @@ class Launch:
     shared_cores: bool  # other nodes of the launch have the same
     memory_mib: int  # per node
     launcher_options: tuple[str, ...] = ()  # more options for torchrun
-    libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
-    step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
-    reservation: str = ""  # of Slurm's, that has its nodes; "": none
-    account: str = ""  # of Slurm's, that its usage counts for; "": the user's default
-    image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
-    fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
+    libuv: bool = True  # False: this build of torch lacks libuv, which its own launcher requires
+    step: ProgramLaunch | None = None  # this launch, of those that its test lists
+    reservation: str = ""  # in Slurm, with its nodes; "": none
+    account: str = ""  # in Slurm, for its usage; "": the user's default
+    image: tuple[str, ...] = ()  # packages of the processes' image; (): they run on the node itself
+    fabric: FabricOf | None = None  # between its nodes; None: not known, or a single node
     mpi: Mapping[str, str] = field(default_factory=dict)  # environment variables of its ranks of MPI
-    nonce: str = ""  # that each of its tasks repeats, so that no output of another launch counts; "": none
-    pairs_test: str = ""  # of the blueprint, that names what is slow between its nodes; "": none, or a single node
+    nonce: str = ""  # repeated by each of its tasks, so that output of other launches does not count; "": none
+    pairs_test: str = ""  # of the blueprint, to find slow parts between its nodes; "": none, or a single node
 
     @property
     def real_gpus(self) -> int:
@@ -92,33 +92,33 @@ class Launch:
 
     @property
     def launcher(self) -> LauncherName:
-        """The name of what starts the processes; the same for all tests of a launch."""
+        """The name of the launcher; the same for all tests of a launch."""
         return self.step.launcher if self.step else self.turns[0].program.launcher
 
     @property
     def kind(self) -> Launcher:
-        """What starts the processes."""
+        """The launcher."""
         return LAUNCHERS[self.launcher]
 
     @property
     def ranks(self) -> int:
-        """Ranks in all: processes, that is."""
+        """The number of all ranks: processes."""
         return len(self.nodes) * self.ranks_per_node
 
     @property
     def layout(self) -> TaskLayout:
-        """Which node and which ranks each task of the step is."""
+        """The node and the ranks of each task of the step."""
         tasks, ranks = (1, self.ranks_per_node) if self.kind.ranked else (self.ranks_per_node, 0)
         return TaskLayout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order, self.nonce)
 
     @property
     def job_name(self) -> str:
-        """As squeue shows it."""
+        """The name of its job in Slurm."""
         return f"{JOB_NAME}{'+'.join(turn.test for turn in self.turns)}"
 
     @property
     def time_limit_s(self) -> int:
-        """How long all of it may take."""
+        """The time limit of all its tests."""
         return sum(turn.time_limit_s for turn in self.turns)
 
     @property
@@ -128,15 +128,14 @@ class Launch:
 
 
 class NotLaunchableError(ExpectedError):
-    """A test cannot be submitted as the blueprint stands; says why."""
+    """A test cannot be submitted with this blueprint, with the reason."""
 
 
 def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> Partition:
     """Return the partition that holds all the nodes and lets a job last long enough.
 
-    One that takes all jobs comes first, and then the default one.
-    `time_limit_s` is that of the test that must fit. Slurm refuses a job that no partition can ever run; raises
-    NotLaunchableError, which says more.
+    Prefer one for all jobs, and then the default one. The test with `time_limit_s` must fit. Raise NotLaunchableError,
+    with an explanation, for a job that Slurm would refuse since no partition can ever run it.
     """
     holding = [partition for partition in cluster.slurm.partitions if set(names) <= set(partition.nodes)]
     if not holding:
@@ -162,13 +161,12 @@ def launch(
     *,
     part: bool = False,
 ) -> Launch:
-    """How tests of the same nodes are run on the named ones, which are some or all of theirs.
+    """Return the launch of tests on the named nodes, some or all of their common nodes.
 
-    The first tests, that is: as many as one job of the partition has time for, and at least one; all of a launcher
-    that starts ranks, or a single one of another.
-    Every node gets the same number of ranks (`ranks_on_each`; `part`: these nodes are some of a node set), and a like
-    share of memory within what Slurm has to give. `arguments` are further ones of test programs, by test.
-    Raises NotLaunchableError.
+    It has the first tests: as many as one job of the partition has time for, and at least one; all with a launcher that
+    starts ranks, or a single one with another.
+    Every node gets the same number of ranks (`ranks_on_each`; `part`: these nodes are some of a node set), and the same
+    share of the memory for jobs. `arguments` are further ones of test programs, by test. Raise NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     first = tests[0].program
@@ -189,7 +187,7 @@ def launch(
         replace(_turn(cluster, test, nodes), arguments=(*_options(test), *(arguments or {}).get(test.name, ())))
         for test in tests
     ]
-    started = [each.launcher for each in first.launches] or [first.launcher]
+    started = [program_launch.launcher for program_launch in first.launches] or [first.launcher]
     alone_mib = MEMORY_ALONE_MIB if any(LAUNCHERS[name].per_node == "one" for name in started) else 0
     return Launch(
         turns=_in_time(turns, partition),
@@ -222,12 +220,12 @@ def _account(cluster: Cluster, partition: Partition) -> str:
     """Return the account of the tests; "" without accounts, or if the partition refuses that one or its QOS."""
     made = any(association.name == f"account {TESTS_ACCOUNT}" for association in cluster.slurm.associations)
     limits = {key.lower(): value.lower().split(",") for key, value in partition.settings}
-    taken = all(
+    accepted = all(
         limits.get(f"allow{kind}", ["all"]) == ["all"] or name in limits[f"allow{kind}"]
         for kind, name in _TESTS_HAVE.items()
     )
     denied = any(name in limits.get(f"deny{kind}", []) for kind, name in _TESTS_HAVE.items())
-    return TESTS_ACCOUNT if made and taken and not denied else ""
+    return TESTS_ACCOUNT if made and accepted and not denied else ""
 
 
 def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
@@ -248,13 +246,13 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
     network = test.program.transport.network if test.program.transport else None
     if network is None:
         return turn
-    found = {node.name: node_address(cluster, node, network) for node in nodes}
+    addresses = {node.name: node_address(cluster, node, network) for node in nodes}
     name = cluster.network.name if network == NODES else network
-    return replace(turn, network=name, addresses={node: address for node, address in found.items() if address})
+    return replace(turn, network=name, addresses={node: address for node, address in addresses.items() if address})
 
 
 def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the transport that the role configures on these nodes; it is set for the job where they differ."""
+    """Return the transport that the role configures on these nodes; the job sets it if they differ."""
     by_ucx = {cluster.collectives(node.fabrics).fabric is not None for node in nodes}
     planned = {"HPCFORGE_MPI_TRANSPORT": "ucx" if by_ucx == {True} else "ob1"}
     return planned if len(by_ucx) == 1 else {**planned, "OMPI_MCA_pml": "ob1"}
@@ -262,8 +260,8 @@ def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
 
 def _options(test: SmokeTest) -> list[str]:
     """Return the program's options, each as one word; no shell reads them."""
-    told = {**dict(test.program.options), **dict(test.options)}
-    return [f"--{name.replace('_', '-')}={text}" for name, text in told.items()]
+    options = {**dict(test.program.options), **dict(test.options)}
+    return [f"--{name.replace('_', '-')}={text}" for name, text in options.items()]
 
 
 def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:
@@ -274,23 +272,27 @@ def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> No
         raise NotLaunchableError(f"{test.name} needs PyTorch: name a version under software.frameworks.pytorch")
     if len(nodes) < test.program.min_nodes:
         raise NotLaunchableError(f"{test.name} takes {test.program.min_nodes} nodes, and {len(nodes)} are usable")
-    why = why_not(cluster, test.program, nodes)
-    if why is not None:
-        raise NotLaunchableError(f"{test.name} cannot run on {fold(node.name for node in nodes)}: {why[0]}")
+    problem = why_not(cluster, test.program, nodes)
+    if problem is not None:
+        raise NotLaunchableError(f"{test.name} cannot run on {fold(node.name for node in nodes)}: {problem[0]}")
 
 
 def steps(job: Launch, scratch: str) -> tuple[Launch, ...]:
-    """Return the launches that the test of a job lists, in their order; `scratch` is the folder that they share."""
+    """Return the launches that the test of a job lists, in their order; `scratch` is their common folder."""
     (turn,) = job.turns
-    return tuple(_step(job, turn, each, scratch) for each in turn.program.launches)
+    return tuple(_step(job, turn, spec, scratch) for spec in turn.program.launches)
 
 
-def _step(job: Launch, turn: Turn, each: ProgramLaunch, scratch: str) -> Launch:
-    alone = LAUNCHERS[each.launcher].per_node == "one"
-    nodes, ranks = (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, each.ranks_divided_by)
-    told = (*turn.arguments, f"--launch={each.name}", f"--scratch={scratch}")
+def _step(job: Launch, turn: Turn, spec: ProgramLaunch, scratch: str) -> Launch:
+    alone = LAUNCHERS[spec.launcher].per_node == "one"
+    nodes, ranks = (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, spec.ranks_divided_by)
+    arguments = (*turn.arguments, f"--launch={spec.name}", f"--scratch={scratch}")
     return replace(
-        job, turns=(replace(turn, arguments=told),), nodes=job.nodes[:nodes], ranks_per_node=ranks, step=each
+        job,
+        turns=(replace(turn, arguments=arguments),),
+        nodes=job.nodes[:nodes],
+        ranks_per_node=ranks,
+        step=spec,
     )
 
 
@@ -301,8 +303,8 @@ def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
     return tuple(turns[:fit])
 
 
-# Only an answer that is the same counts as silence: one that does not come says nothing of the owner. Slurm's limit
-# ends the job in any case.
+# Only an unchanged answer counts as silence: a missing one does not show that the owner is dead. Slurm's limit ends the
+# job in any case.
 SCRIPT = f"""\
 #!/bin/sh
 said= silent=0
@@ -315,7 +317,7 @@ done
 
 
 def sbatch(job: Launch, owner: Owner) -> list[str]:
-    """Return the command that submits the script, which it reads from standard input; prints the job's number.
+    """Return the command that submits the script from standard input and prints the job's number.
 
     Run it `stamped`: it ends with the owner's comment.
     """
@@ -340,7 +342,7 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
 
 
 def free_port(job: Launch, job_id: str) -> list[str]:
-    """Return the command that has the first node name a port on which the ranks' store can listen."""
+    """Return the command that finds a port on the first node on which the ranks' store can listen."""
     return [
         *("timeout", "--kill-after=15", str(PORT_S)),
         *("srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={job.nodes[0].name}"),
@@ -350,13 +352,12 @@ def free_port(job: Launch, job_id: str) -> list[str]:
 
 
 def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
-    """Return the command that runs the tests inside the allocation and brings their output back, each line with its
-    task.
+    """Return the command that runs the tests inside the allocation and returns their output, each line with its task.
 
-    `port`, on the first node, is where ranks of torchrun and tasks that meet find each other. Tests have a private
-    folder for temporary files and caches, removed at their end: in /tmp others can take the names that they use.
-    It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
-    the others at once: their output shows which rank failed first.
+    Ranks of torchrun, and tasks that meet, find each other at `port` of the first node. Tests have a private folder for
+    temporary files and caches, removed at their end: in /tmp others can use the same names. The head ends the command
+    after the time limits of all its tests, with exit code 124. A task that ends does not end the others at once: their
+    output shows which rank failed first.
     """
     together = job.kind.ranked
     tasks = 1 if together else job.ranks_per_node
@@ -376,7 +377,7 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         *_shares(job),
         *(option.format(cpus=_cpus(job)) for option in job.kind.srun),
         "--kill-on-bad-exit=0",
-        f"--wait={GRACE_S if together else 0}",  # 0: no other limit than the test's own
+        f"--wait={GRACE_S if together else 0}",  # 0: only the test's own limit
         "--chdir=/",
         "--label",
         "--input=none",
@@ -396,7 +397,7 @@ def _on_node(job: Launch, port: int) -> list[str]:
 
 
 def _container(job: Launch) -> list[str]:
-    """Return the words that run the following command in a container; none where the test needs none."""
+    """Return the words before a command to run it in a container; none without one."""
     runtime = job.turns[0].program.container
     if runtime is None:
         return []
@@ -424,7 +425,7 @@ def program(job: Launch) -> list[str]:
     if not job.kind.ranked:
         (turn,) = job.turns
         return [f"{SMOKE_TESTS}/{turn.test}.py", "--json", *turn.arguments]
-    timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # ranks still report who is waiting, and why
+    timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # before the limit, so that ranks can report
     words = [f"{SMOKE_TESTS}/in_turn.py"]
     for number, turn in enumerate(job.turns):
         words += ["--next"] * (number > 0)
@@ -433,10 +434,10 @@ def program(job: Launch) -> list[str]:
 
 
 # torch 1.13 under Python 3.11 (Debian 12) misreads its own default of these two, and dies: iterating over a Flag no
-# longer gives the member that is zero. A mapping for a local rank that is not there means the same: nothing redirected.
+# longer gives the member that is zero. A mapping for a missing local rank has the same effect: nothing is redirected.
 _QUIRKS = ("--redirects=9:1", "--tee=9:1")
 
-# Debian builds torch 2 without libuv. Its launcher asks for a store that uses it, whatever USE_LIBUV says.
+# Debian builds torch 2 without libuv. Its launcher requires a store with it and ignores USE_LIBUV.
 RUN_WITHOUT_LIBUV = (
     "import functools, torch.distributed.run as run; "
     "import torch.distributed.elastic.rendezvous.static_tcp_rendezvous as static; "
@@ -445,10 +446,10 @@ RUN_WITHOUT_LIBUV = (
 
 PORTS = inspect.getsource(rank_ports)
 
-# Runs "$@" with temporary files and caches in a folder that only this account can enter, and ends as that ended: srun
-# tells an exit code from a signal. A signal of Slurm's reaches the program too; this waits for it, and clears up. What
-# sh itself would say of a program that a signal ended is not the program's word. A folder that a killed test left a day
-# ago is removed first.
+# Runs "$@" with temporary files and caches in a folder that only this account can enter, and ends in the same way: srun
+# distinguishes an exit code from a signal. A signal of Slurm's reaches the program too; this waits for it, and cleans
+# up. The message of sh itself on a program that a signal ended is dropped. First it removes the folder that a killed
+# test left a day ago.
 _IN_PRIVATE = """\
 trap : HUP INT TERM
 find /tmp -mindepth 1 -maxdepth 1 -name 'hpcforge-tests.*' -user "$(id -u)" -mtime +1 -exec rm -rf -- {} + 2>/dev/null
@@ -465,8 +466,8 @@ if [ "$code" -gt 128 ]; then ulimit -c 0; trap - HUP INT TERM; kill -"$((code - 
 exit "$code"
 """
 
-# The first line of a task, before the program has a word. A program that is not the one of this launch is not run,
-# and the step ends: other ranks would wait for those of this node.
+# The first line of a task, before any output of the program. A program that differs from this launch's is not run, and
+# the step ends: other ranks would wait for those of this node.
 _FIRST_EVENT = '"event": "node", "host": "$SLURMD_NODENAME", "launch": "$HPCFORGE_LAUNCH"'.replace('"', '\\"')
 _AS_INSTALLED = f"""\
 changed=$([ -n "$HPCFORGE_FILES" ] && cd {SMOKE_TESTS} &&
@@ -509,7 +510,7 @@ def _cpus(job: Launch) -> int:
     """Return the CPUs that each process has for its threads."""
     sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
     share = max(1, job.cpus_per_node // sharing)
-    if any("{cpus}" in option for option in job.kind.srun):  # it binds to cores: whole ones, where each has one
+    if any("{cpus}" in option for option in job.kind.srun):  # it binds to cores: whole ones, if each has one
         threads = max(node.threads_per_core for node in job.nodes)
         return share // threads * threads or share
     return share
@@ -541,21 +542,21 @@ def _environment(job: Launch, port: int) -> dict[str, str]:
         "HPCFORGE_FILES": " ".join(f"{digest} {name}" for name, digest in files(job).items()),
         **({"HPCFORGE_MEETING": f"{job.nodes[0].address}:{port}"} if job.kind.meets else {}),
         "PATH": PATH,
-        "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
+        "HOME": "/nonexistent",  # torch reads caches there and writes none; only root could make it
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(_cpus(job)),
-        # Threads that wait by spinning would take the cores from those they wait for: 463 in place of 9,886 samples/s.
+        # Spinning threads would take the cores from those that they wait for: 463 instead of 9,886 samples/s.
         **({"OMP_WAIT_POLICY": "passive"} if job.shared_cores else {}),
         # sbatch sets it for its own script; a step that srun starts from elsewhere has none, and would take more.
         "SLURM_MEM_PER_NODE": str(job.memory_mib),
-        # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
-        # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
+        # Import only files installed by root: nothing from a home, nothing from the current folder.
+        # Python before 3.11 has no safe path; it uses that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": SMOKE_TESTS,
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
-        **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
+        **({} if job.libuv else {"USE_LIBUV": "0"}),  # the ranks use it, not the launcher
         **(job.mpi if job.kind.mpi else {}),
         **(dict(job.step.environment) if job.step else {}),
     }

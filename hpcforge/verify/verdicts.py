@@ -13,18 +13,18 @@ from hpcforge.launchers import LAUNCHERS, LauncherName
 Status = Literal[
     "passed",
     "wrong",  # some rank computed a wrong result
-    "missed",  # it ran well, and a number missed the line that the test holds it to
+    "missed",  # it ran well, and a number missed a limit of the test
     "failed",  # a rank, a node or the launch broke
     "timed_out",  # it ran past its limit, or a rank stopped answering
-    "unknown",  # nothing failed, and not everything was measured: it cannot be told
+    "unknown",  # nothing failed, and not everything was measured
     "pending",  # Slurm did not start it in time
-    "not_run",  # it could not be handed to Slurm
+    "not_run",  # it could not be submitted to Slurm
 ]
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """What a test compared with what is right: two numbers, and the relative error with its bounds."""
+    """A number compared with the right one, and the relative error with its bounds."""
 
     what: str
     expected: float
@@ -83,7 +83,7 @@ class LaunchVerdict:
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """One round of a test that isolates bad parts: what was measured, why, and what of it was low."""
+    """One round of a test that isolates bad parts: its measurements, their reasons, and the low values."""
 
     number: int
     seconds: float
@@ -94,13 +94,13 @@ class MeasuredRound:
 
 @dataclass(frozen=True)
 class NamedPart:
-    """A part that is bad or unsteady, or one of several that cannot be told apart."""
+    """A bad or unsteady part, or one of several indistinguishable candidates."""
 
     verdict: Literal["bad", "unsteady", "could not tell"]
     kind: str  # node, gpu, adapter, cable, uplink, uplinks, leaf, rail, pair
-    part: str  # as a person finds it: node, rack and unit, GPU, port, labels of both ends
+    part: str  # for people: node, rack and unit, GPU, port, labels of both ends
     nodes: tuple[v.NodeName, ...]
-    measured: float  # median of what was low; 0: no answer
+    measured: float  # median of the low values; 0: no answer
     unit: str
     at_least: float
     source: str  # of the line
@@ -117,7 +117,7 @@ class Isolation:
     named: tuple[NamedPart, ...] = ()
     not_loaded: tuple[str, ...] = ()  # cables and uplinks that no measurement loaded
     one_way: int = 0  # uplinks that were loaded in one direction alone
-    observations: tuple[str, ...] = ()  # of nodes that are fast enough
+    observations: tuple[str, ...] = ()  # on nodes that are fast enough
 
 
 @dataclass(frozen=True)
@@ -126,31 +126,31 @@ class Verdict:
 
     test: str
     status: Status
-    nodes: tuple[v.NodeName, ...]  # that the test ran on, or was to run on
-    left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
-    options: Mapping[str, str] = field(default_factory=dict)  # that the blueprint chose otherwise than the test
+    nodes: tuple[v.NodeName, ...]  # planned or used by the test
+    left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # unused nodes of the test, with reasons
+    options: Mapping[str, str] = field(default_factory=dict)  # set by the blueprint, different from the test's own
     launcher: LauncherName = "torchrun"
     ranks: int = 0  # processes
-    rank: int | None = None  # the rank to blame, where one can be told
-    node: str | None = None  # the node to blame, where one can be told
+    rank: int | None = None  # the rank to blame, if it is known
+    node: str | None = None  # the node to blame, if it is known
     detail: str = ""  # one line
     reasons: Mapping[v.NodeName, str] = field(default_factory=dict)  # of each node that reports a fault of its own
     measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them; of each node its `host`
-    assertions: tuple[Assertion, ...] = ()  # what it compared with what is right
-    lines: tuple[Line, ...] = ()  # what its numbers are compared with
-    headline: str = ""  # what one would quote of them
+    assertions: tuple[Assertion, ...] = ()  # comparisons with right values
+    lines: tuple[Line, ...] = ()  # limits of its numbers
+    headline: str = ""  # the number to quote
     backend: str | None = None  # "gloo" or "nccl"
     device: str | None = None  # "cpu", or the GPU's name
-    transport: str = ""  # "gloo on eth0": what ranks really used, as far as they say so
-    torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
+    transport: str = ""  # "gloo on eth0": by the ranks' reports
+    torch_build: str | None = None  # "2.13.0+cpu from wheel": by the test's report
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     began_s: float = 0.0  # when its launch was submitted, since 1970, UTC
     jobs: tuple[str, ...] = ()  # numbers of its jobs in Slurm
-    next_command: str | None = None  # what to type on the head to learn more
+    next_command: str | None = None  # a command for the head that shows more
     launches: tuple[LaunchVerdict, ...] = ()  # of a test that lists several
     isolation: Isolation | None = None  # of a test that isolates bad parts
-    first_run: str = ""  # what a first run missed, where the test was run twice for it
-    waits_for: tuple[str, ...] = ()  # why nothing is amiss though it is pending: "job 20, ada's train on w[01-02]"
+    first_run: str = ""  # the missed limits of a first run, if the test was run twice
+    waits_for: tuple[str, ...] = ()  # users' jobs that explain a pending test: "job 20, ada's train on w[01-02]"
 
     @property
     def passed(self) -> bool:
@@ -159,7 +159,7 @@ class Verdict:
 
 
 def summary_line(verdict: Verdict) -> str:
-    """One line for people, e.g. `allreduce  passed  6 ranks on w[01-03]  busbw 1.2 GB/s at 16 MiB  (...)`."""
+    """Return one line for people, e.g. `allreduce  passed  6 ranks on w[01-03]  busbw 1.2 GB/s at 16 MiB  (...)`."""
     status = verdict.status.replace("_", " ")
     parts = [verdict.test, status, _middle(verdict)]
     if verdict.passed:
@@ -171,43 +171,45 @@ def summary_line(verdict: Verdict) -> str:
     if verdict.first_run and verdict.passed:
         parts.append(f"run twice: the first missed, {verdict.first_run}")
     if verdict.left_out:
-        parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
+        parts.append("left out: " + ", ".join(f"{nodes} ({reason})" for reason, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)
 
 
 def assertion_row(assertion: Assertion) -> str:
-    """One line for people: what is not as expected, with the numbers."""
+    """Return one line for people: the failed comparison, with the numbers."""
     low = assertion.error < assertion.at_least
     bound = f"at least {assertion.at_least:.3g}" if low else f"at most {assertion.tolerance:.3g}"
-    where = f"rank {assertion.rank} on {assertion.host}: " if assertion.rank is not None and assertion.host else ""
+    place = f"rank {assertion.rank} on {assertion.host}: " if assertion.rank is not None and assertion.host else ""
     numbers = f"expected {assertion.expected:.7g}, got {assertion.got:.7g}"
-    return f"{where}{assertion.what}: {numbers}; relative error {assertion.error:.3g}, must be {bound}"
+    return f"{place}{assertion.what}: {numbers}; relative error {assertion.error:.3g}, must be {bound}"
 
 
 def spread(launcher: LauncherName, processes: int, nodelist: str) -> str:
-    """How many processes ran where, e.g. `6 ranks on w[01-03]`."""
+    """Return the number of processes and their nodes, e.g. `6 ranks on w[01-03]`."""
     process = LAUNCHERS[launcher].process
     return f"{processes} {process}s on {nodelist}" if process else f"each of {nodelist}"
 
 
 def _middle(verdict: Verdict) -> str:
-    where = fold(verdict.nodes) if verdict.nodes else "no node"
+    place = fold(verdict.nodes) if verdict.nodes else "no node"
     if verdict.passed:
-        return spread(verdict.launcher, verdict.ranks, where)
+        return spread(verdict.launcher, verdict.ranks, place)
     if verdict.rank is not None:
         return f"rank {verdict.rank} on {verdict.node or 'an unknown node'}: {verdict.detail}"
-    return f"{verdict.node or where}: {verdict.detail}"
+    return f"{verdict.node or place}: {verdict.detail}"
 
 
 def _build(verdict: Verdict) -> str:
-    """On what it ran, as far as it says so."""
+    """Return backend, device and PyTorch of a verdict, as far as the test reported them."""
     device = "CPU" if verdict.device == "cpu" else verdict.device
-    where = ", ".join(part for part in (verdict.backend, device) if part)
+    hardware = ", ".join(part for part in (verdict.backend, device) if part)
     torch = f"torch {verdict.torch_build}" if verdict.torch_build else ""
-    said = "; ".join(part for part in (where, torch) if part)
-    return f"({said})" if said else ""
+    text = "; ".join(part for part in (hardware, torch) if part)
+    return f"({text})" if text else ""
 
 
 def _by_reason(left_out: Mapping[str, str]) -> list[tuple[str, str]]:
     reasons = dict.fromkeys(left_out.values())
-    return [(why, fold(name for name, other in left_out.items() if other == why)) for why in reasons]
+    return [
+        (reason, fold(name for name, node_reason in left_out.items() if node_reason == reason)) for reason in reasons
+    ]

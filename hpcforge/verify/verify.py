@@ -23,10 +23,10 @@ from hpcforge.verify.step_verdict import judge, unheard
 from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch
 from hpcforge.verify.verdicts import Verdict, spread
 
-PENDING_S = 60.0  # how long a job may wait before that is the verdict
-PENDING_AGAIN_S = 5.0  # the same for launches after one that stayed pending: most likely for the same reason
+PENDING_S = 60.0  # the longest wait for a job's start
+PENDING_AGAIN_S = 5.0  # the same after a launch that stayed pending: most likely for the same reason
 
-Progress = Callable[[str, str], None]  # the test or tests of a launch, what it is doing
+Progress = Callable[[str, str], None]  # the test or tests of a launch, and its present action
 
 
 def verify(
@@ -43,17 +43,17 @@ def verify(
     reservation: str = "",
     counted: Callable[[Sequence[SmokeTest]], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Verdict, ...]:
-    """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
+    """Run `tests`, or all of the blueprint, on their nodes without those left out (by name: the reason).
 
     `part`: these nodes are some of a node set, which as a whole has passed before. A launch that Slurm ends because of
-    a node, before any rank spoke, is run again without that node, where what is left is enough for its first test.
+    a node, before any rank reported, runs again without that node if the rest is enough for its first test.
 
-    A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
-    cancelled. `extra_args` are further arguments of test programs, by test. `reservation`: of Slurm's, for the jobs.
+    Return a verdict on each, in their order; none if the blueprint has no tests. All submitted jobs are cancelled in
+    any case. `extra_args` are further arguments of test programs, by test. `reservation`: in Slurm, for the jobs.
     `plans` gives the fabrics of the nodes, for a test that isolates bad parts. `counted` is open during a launch.
 
     Raises:
-        StoppedError: the head's run is to end.
+        StoppedError: the head's run must end.
     """
     if tests is None:
         tests = cluster.acceptance.tests if cluster.acceptance else ()
@@ -70,38 +70,38 @@ def verify(
                 )
                 left_out |= out
                 if out and _enough(cluster, waiting, left_out):
-                    progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
+                    progress(", ".join(verdict.test for verdict in reached), _describe_repeat(reached[0], out))
                     continue
                 reached = reached[:1] if out else reached
                 verdicts |= zip(waiting, reached, strict=False)
                 for verdict in reached:
-                    progress(verdict.test, _ended(verdict))
+                    progress(verdict.test, _describe_result(verdict))
                 waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
 
 
-def _ended(verdict: Verdict) -> str:
+def _describe_result(verdict: Verdict) -> str:
     """Return the result of a test for people, before its numbers are compared with lines."""
     if verdict.passed:
         return f"ended after {verdict.seconds:g} s" + (f": {verdict.headline}" if verdict.headline else "")
-    where = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""
-    return f"{verdict.status.replace('_', ' ')}: {where}{verdict.detail}"
+    place = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""
+    return f"{verdict.status.replace('_', ' ')}: {place}{verdict.detail}"
 
 
 def new_nonce() -> str:
-    """Return a word that no launch before had."""
+    """Return a new random word for a launch."""
     return secrets.token_hex(8)
 
 
 def launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str, str]:
-    """Return what the tests of one launch, which take turns in it, share: nodes, ranks, launcher, container."""
+    """Return the common key of tests in one launch: nodes, ranks, launcher, container."""
     turns = test.program.ranked and not test.program.launches
     launched = test.program.launcher, test.program.container or ""
     return test.nodes, test.program.ranks, *launched, "" if turns else test.name
 
 
 def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:
-    """Whether the first of these tests can be run on the nodes that are left."""
+    """Whether the first of these tests can run on the remaining nodes."""
     names = [name for name in tests[0].nodes if name not in left_out]
     try:
         return bool(names) and bool(launch(cluster, tests, names).turns)
@@ -109,9 +109,9 @@ def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str,
         return False
 
 
-def _again(verdict: Verdict, out: Mapping[str, str]) -> str:
-    where = "" if verdict.node is None else f"{verdict.node}: "
-    return f"{where}{verdict.detail}; run again without {fold(out)}"
+def _describe_repeat(verdict: Verdict, out: Mapping[str, str]) -> str:
+    place = "" if verdict.node is None else f"{verdict.node}: "
+    return f"{place}{verdict.detail}; run again without {fold(out)}"
 
 
 def _run(
@@ -126,9 +126,9 @@ def _run(
     plans: Plans,
     reservation: str,
 ) -> tuple[list[Verdict], Mapping[str, str]]:
-    """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one.
+    """Run one launch of tests with the same nodes; return verdicts on those that it reached, at least one.
 
-    Also the nodes because of which Slurm ended it before it began, with why.
+    Also return the nodes that made Slurm end it before it began, with reasons.
     """
     out: Mapping[str, str] = {}
     began, began_s = time.monotonic(), round(time.time(), 1)
@@ -140,7 +140,7 @@ def _run(
         job = launch(cluster, tests, names, arguments, part=part)
         job = replace(job, reservation=reservation, nonce=new_nonce())
         tests = tests[: len(job.turns)]
-        verdicts, out = _submitted(
+        verdicts, out = _submit(
             cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans
         )
     except NotLaunchableError as error:
@@ -155,7 +155,7 @@ def _run(
 
 
 def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
-    """Share out the seconds of a launch: what no test reports as its own is the failed one's, else the first one's."""
+    """Divide the seconds of a launch: time outside of all tests belongs to the failed one, else to the first."""
     rest = max(0.0, seconds - sum(verdict.seconds for verdict in verdicts))
     owner = verdicts[0] if verdicts[-1].passed else verdicts[-1]
     return [
@@ -164,16 +164,16 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
     ]
 
 
-def _submitted(
+def _submit(
     cluster: Cluster, head: Head, job: Launch, progress: Callable[[str], None], pending_s: float, plans: Plans
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
-        verdicts, out = _held(cluster, head, job, hold, progress, pending_s, plans)
+        verdicts, out = _run_held(cluster, head, job, hold, progress, pending_s, plans)
     return [replace(verdict, jobs=(hold.number,)) for verdict in verdicts], out
 
 
-def _held(
+def _run_held(
     cluster: Cluster,
     head: Head,
     job: Launch,
@@ -213,7 +213,7 @@ def _held(
 
 
 def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: JobEndReason | None) -> list[Verdict]:
-    """Slurm ended the job before the step could begin."""
+    """Return the verdicts on a job that Slurm ended before the step began."""
     if end is not None:
         return _unstarted(job, end.status, end.detail, end.next_command, end.node)
     detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
@@ -221,7 +221,7 @@ def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: JobEndReas
 
 
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:
-    """Still pending: with Slurm's reason, and what is known of the nodes it waits for."""
+    """Return the verdicts on a pending job: Slurm's reason, and the state of its nodes."""
     names = [node.name for node in job.nodes]
     out_of_use = jobs.unusable(head, names, unreserved=not job.reservation)
     others = jobs.occupants(head, names, without=job_id)
@@ -231,8 +231,8 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     if out_of_use:
         causes.append(jobs.describe(out_of_use))
     if others:
-        causes.append(jobs.describe({f"job {number},": what for number, what in others.items()}))
-    users = [f"job {number}, {what}" for number, what in others.items()]
+        causes.append(jobs.describe({f"job {number},": description for number, description in others.items()}))
+    users = [f"job {number}, {description}" for number, description in others.items()]
     if state.reason == "Priority" and not users:
         users = ["jobs that come first"]
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
@@ -242,7 +242,7 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
         command = _placing(names)
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "not_run" if state.never_starts else "pending", "; ".join(causes), command, node)
-    tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
+    tests = any(description.startswith(f"{job.user}'s {JOB_NAME}") for description in others.values())  # of another run
     return verdicts if out_of_use or tests else [replace(verdict, waits_for=tuple(users)) for verdict in verdicts]
 
 

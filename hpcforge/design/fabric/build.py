@@ -1,7 +1,7 @@
 """Build a fabric from its request: every switch, port and cable. Pure.
 
 Where a node is plugged in is a function of its place in the order of nodes and of `designed_for`, so that filling up
-moves no cable. Other ends take what the nodes, all there is to be room for, leave.
+moves no cable. Other ends take the ports that remain after all nodes, present and future.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def build(ask: Ask) -> Fabric:
     most = fabric.count("leaf")
     wider = _build(reserve(ask, most)) if most > leaves else fabric
     chosen = wider if wider.count("leaf") >= most else fabric
-    return replace(chosen, notes=(*chosen.notes, *map(_kept, chosen.own_blocks)))
+    return replace(chosen, notes=(*chosen.notes, *map(_describe_block, chosen.own_blocks)))
 
 
-def _kept(block: PortBlock) -> str:
+def _describe_block(block: PortBlock) -> str:
     """Return the ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
     last = block.first + block.count - 1
     ports = f"port {last}" if block.count == 1 else f"ports {block.first} to {last}"
@@ -76,13 +76,13 @@ def _one_switch(ask: Ask) -> str:
 
 
 def _slots(ask: Ask) -> str:
-    """How many links of ends there are: `95 nodes x 8 + 4`."""
-    other = f" + {ask.other_links} other" if ask.other_links else ""
-    return f"{ask.room:,} nodes x {ask.rails}{other} = {ask.slots:,} links"
+    """Return the number of links of ends, with its terms: `95 nodes x 8 + 4`."""
+    extra = f" + {ask.other_links} other" if ask.other_links else ""
+    return f"{ask.room:,} nodes x {ask.rails}{extra} = {ask.slots:,} links"
 
 
 def _pair(ask: Ask) -> Fabric:
-    """Two leaves: link 1 of a node to the first, link 2 to the second, and so on in turn; peer links between them."""
+    """Build two leaves with peer links; link 1 of a node goes to the first, link 2 to the second, in turn."""
     model, peers = ask.leaf, ask.peer_links
     down = model.end_ports - (peers if model.shared else 0)
     per_leaf = -(-ask.room * ask.rails // 2) + -(-ask.other_links // 2)
@@ -128,20 +128,21 @@ def _fat_tree(ask: Ask) -> Fabric:
 
 
 def _rails(ask: Ask) -> Fabric:
-    """Units of as many nodes as a leaf takes; rail r of all nodes of a unit goes to one leaf of that unit.
+    """Build units of as many nodes as a leaf takes; rail r of all nodes of a unit is on one leaf of that unit.
 
-    A unit has a leaf for each rail. So few nodes that a leaf has room for several rails share leaves, and one switch
-    that takes all links is alone, as in a fat-tree. Other ends take the ports that the last unit leaves, one a leaf in
-    turn, then leaves of their own.
+    A unit has a leaf for each rail. If a leaf has room for several rails of all nodes, these share leaves. If one
+    switch takes all links it is alone, as in a fat-tree. Other ends take the free ports of the last unit, one a leaf
+    in turn, then leaves of their own.
     """
     if _one_takes_all(ask):
         return _single(ask, (f"{_one_switch(ask)}{_until(_nodes_of_one(ask))}",))
     share, rails = leaf(ask), ask.rails
-    each = _rails_of_a_leaf(ask, share)
-    widths = [min(each, rails - first) for first in range(0, rails, each)]  # rails of each leaf of a unit
+    per_leaf = _rails_of_a_leaf(ask, share)
+    widths = [min(per_leaf, rails - first) for first in range(0, rails, per_leaf)]  # rails of each leaf of a unit
     leaves, units = len(widths), -(-ask.room // share.ends)
-    taken = [(ask.room - (units - 1) * share.ends) * width for width in widths]  # by nodes, on leaves of the last unit
-    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in taken)) // share.ends)
+    # by nodes, on leaves of the last unit
+    occupied = [(ask.room - (units - 1) * share.ends) * width for width in widths]
+    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in occupied)) // share.ends)
     size = chunks(units, max(1, spine_down(ask)))
     groups = [
         [unit * leaves + number for unit in range(first, min(first + size, units))]
@@ -151,22 +152,22 @@ def _rails(ask: Ask) -> Fabric:
 
     def port(node: int, rail: int) -> Port:
         unit, place = divmod(node, share.ends)
-        number, among = divmod(rail, each)
+        number, among = divmod(rail, per_leaf)
         return unit * leaves + number, end_port(ask, place * widths[number] + among)
 
     places = Places(
         units=(*(unit for unit in range(units) for _ in range(leaves)), *(None,) * own),
-        rails=(*(number if each == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
+        rails=(*(number if per_leaf == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
         groups=groups,
         ends=(port(node, rail) for node, rail in product(range(ask.room), range(rails))),
-        others=_others(ask, share, (units - 1) * leaves, taken),
+        others=_others(ask, share, (units - 1) * leaves, occupied),
     )
-    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(share.ends // each)}",)
+    notes = () if per_leaf == 1 else (f"rails share leaves, up to {per_leaf} each{_until(share.ends // per_leaf)}",)
     return tree(ask, share, places, _slots(ask), notes)
 
 
 def _rails_of_a_leaf(ask: Ask, share: Leaf) -> int:
-    """How many rails share a leaf, as even as can be; one each where the blueprint counts a leaf's uplinks itself."""
+    """Return the number of rails on a leaf, as even as possible; 1 if the blueprint sets a leaf's uplinks."""
     return 1 if ask.uplinks else chunks(ask.rails, min(ask.rails, max(1, share.ends // ask.room)))
 
 
@@ -175,28 +176,28 @@ def _nodes_of_one(ask: Ask) -> int:
 
 
 def _until(most: int) -> str:
-    """Up to how many nodes the wiring stays what it is."""
+    """Say up to how many nodes the wiring stays the same."""
     return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
 
 
-def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator[Port]:
-    """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own.
+def _others(ask: Ask, share: Leaf, first: int, occupied: Sequence[int]) -> Iterator[Port]:
+    """Yield leaf ports for other ends: free ones on the last unit's leaves, from `first` on, then leaves of their own.
 
-    `taken` are the places that nodes take on each of those leaves.
+    `occupied` are the places that nodes take on each of those leaves.
     """
-    after = first + len(taken)
-    left = (
+    after = first + len(occupied)
+    remaining = (
         (first + number, slot)
-        for slot, number in product(range(share.ends), range(len(taken)))
-        if slot >= taken[number]
+        for slot, number in product(range(share.ends), range(len(occupied)))
+        if slot >= occupied[number]
     )
     own = (divmod(link, share.ends) for link in range(ask.other_links))
-    ports = chain(left, ((after + number, slot) for number, slot in own))
+    ports = chain(remaining, ((after + number, slot) for number, slot in own))
     return ((leaf_, end_port(ask, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))
 
 
 def _add_own(groups: list[list[int]], own: range, most: int) -> None:
-    """Put leaves without a rail where there is most room; a group of their own where there is none."""
+    """Add leaves without a rail to the smallest groups; to a group of their own if all are full."""
     for number in own:
         smallest = min(groups, key=len)
         if len(smallest) < most:
@@ -217,7 +218,7 @@ _Cabled = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class _Groups:
-    """How many groups, and what joins them."""
+    """The groups of a dragonfly, and the links between them."""
 
     count: int
     leaves: int  # of each group
@@ -231,12 +232,12 @@ def _dragonfly(ask: Ask) -> Fabric:
 
 
 def _groups_of_switches(ask: Ask) -> Fabric:
-    """Ports of a switch: p ends, a - 1 switches of its group, h global links; balanced where a = 2p = 2h."""
+    """Build a dragonfly of switches with p ends, a - 1 local and h global links each; balanced where a = 2p = 2h."""
     ports, model = ask.leaf.end_ports, ask.leaf
     down = (ports + 1) // 4
     if not down or not model.shared:
-        why = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
-        raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", why)
+        reason = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
+        raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", reason)
     ends, most = down * ask.breakout, 2 * down
     count, leaves = _count_groups(ask, ends, most)
     groups = _Groups(count, leaves, leaves, _per_pair(count, leaves * down))
@@ -282,7 +283,7 @@ def _groups_of_leaves(ask: Ask) -> Fabric:
 
 
 def _count_groups(ask: Ask, ends: int, most_leaves: int) -> tuple[int, int]:
-    """Return how many groups, and the leaves of each: the fewest groups, or as many as asked for."""
+    """Return the number of groups, and the leaves of each: the fewest groups, or those of the blueprint."""
     needed = -(-ask.slots // ends)
     count = ask.groups or -(-needed // most_leaves)
     leaves = -(-needed // count)
@@ -294,7 +295,7 @@ def _count_groups(ask: Ask, ends: int, most_leaves: int) -> tuple[int, int]:
 
 
 def _per_pair(groups: int, doors: int) -> int:
-    """Links between any two of g groups: global links of a group / (g - 1), rounded down; at least one."""
+    """Return the links between any two of g groups: global links of a group / (g - 1), rounded down; at least one."""
     if groups > doors + 1:
         arithmetic = f"{groups} groups > {doors} global links of a group + 1"
         raise CannotBuildError("FABRIC-001", "too many groups to join each to each", arithmetic, "larger switches")
@@ -302,7 +303,7 @@ def _per_pair(groups: int, doors: int) -> int:
 
 
 def _plug(wiring: Wiring, ends: int, down: int) -> None:
-    """Fill leaf after leaf; what is no node comes after all nodes that there is to be room for."""
+    """Fill leaf after leaf; other ends come after all nodes, present and future."""
     ask = wiring.ask
     first = ask.room * ask.rails
     wiring.plug_ends((slot // ends, end_port(ask, slot % ends)) for slot in range(first))
@@ -310,11 +311,11 @@ def _plug(wiring: Wiring, ends: int, down: int) -> None:
 
 
 def _global_links(groups: _Groups, first: int, port: Callable[[int], int]) -> list[_Cabled]:
-    """Links between groups, spread over the gates of each in turn; group j is the (j - i - 1)-th other one of i."""
+    """Return the links between groups, in turn over the gates of each; group j is the (j - i - 1)-th other of i."""
 
-    def gate(here: int, there: int, number: int) -> tuple[int, int]:
-        link = ((there - here) % groups.count - 1) * groups.per_pair + number
-        return first + here * groups.gates + link % groups.gates, port(link // groups.gates)
+    def gate(source: int, target: int, number: int) -> tuple[int, int]:
+        link = ((target - source) % groups.count - 1) * groups.per_pair + number
+        return first + source * groups.gates + link % groups.gates, port(link // groups.gates)
 
     return sorted(
         (*gate(group, two, number), *gate(two, group, number))

@@ -13,7 +13,7 @@ Bundle = tuple[str, str]  # all cables between two devices, by their names, the 
 
 
 class PortName(NamedTuple):
-    """A port by its device's name and its own, as `Fabric.port_label` spells it; "?" where nobody could tell."""
+    """A port by its device's name and its own, as `Fabric.port_label` spells it; "?" if it is unknown."""
 
     device: str
     name: str
@@ -93,7 +93,7 @@ class Drawn:
         return None if number is None else self._texts[number][0].fabric.name
 
     def is_end(self, device: str) -> bool:
-        """Whether a device is no switch."""
+        """Whether a device is not a switch."""
         return self.kinds.get(device) in ENDS
 
     def labels(self, link: CableEnds) -> tuple[str, str]:

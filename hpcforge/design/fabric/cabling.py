@@ -1,4 +1,4 @@
-"""The cables of a fabric as they are bought and pulled: how long, of which kind, in which order. Pure.
+"""The cables of a fabric for purchase and pulling: length, kind and order. Pure.
 
 Lengths come from `floor`; a cable without a place at both ends has none, and no kind. Of the kinds that the site buys
 (`site.cabling.kinds`) the first that reaches is taken, in the shortest length sold that is long enough.
@@ -23,24 +23,24 @@ from hpcforge.design.fabric.floor import Spot, run_m
 from hpcforge.design.fabric.graph import ENDS, Cable, Fabric
 from hpcforge.design.facility.design import BomLine
 
-# What stands on the labels of a cable: one text for each end, unique in the whole site.
+# The labels of a cable: one text for each end, unique in the whole site.
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Names and labels of a fabric's cables. `spots` has where each device stands, in the order of the devices."""
+    """Names and labels of a fabric's cables. `spots` has the place of each device, in the order of the devices."""
 
     fabric: Fabric
     spots: Sequence[Spot | None]
-    rooms: bool = False  # whether there is more than one room, so that labels must say which
+    rooms: bool = False  # whether labels name the room, as there are several
 
     @cached_property
     def _places(self) -> list[str]:
-        """Where each device stands, with a space after it: "g01 U3 "; "" where that is not known."""
+        """The place of each device, with a space after it: "g01 U3 "; "" if it is not known."""
         return [f"{f'{at.room} ' if self.rooms else ''}{at.rack} U{at.u} " if at else "" for at in self.spots]
 
     def end(self, device: int, port: int) -> str:
-        """One end: "g01 U3 gpu001 rail 1", "i01 U40 compute-leaf-001 port 7", without rack "gpu001 rail 1"."""
+        """Return one end: "g01 U3 gpu001 rail 1", "i01 U40 compute-leaf-001 port 7", without rack "gpu001 rail 1"."""
         machine = self.fabric.devices[device]
         label = self.fabric.port_label(device, port)
         return f"{self._places[device]}{machine.name} {'' if machine.kind in ENDS else 'port '}{label}"
@@ -65,13 +65,13 @@ _UNKNOWN_CAGES = Cages()
 
 @dataclass(frozen=True)
 class CableChoice:
-    """The cables that carry a rate, by length: what is bought for a run is the first that is at least as long."""
+    """The cables that carry a rate, by length. For a run buy the first that is at least as long."""
 
     lengths_m: tuple[float, ...]  # ascending
     models: tuple[str, ...]  # of each length
 
     def at(self, length_m: float) -> tuple[float, str] | None:
-        """Length to buy and model; None: no kind reaches so far."""
+        """Return length and model to buy; None: no kind reaches so far."""
         place = bisect_left(self.lengths_m, length_m - 1e-9)  # sums of floats may be a hair above a length
         return (self.lengths_m[place], self.models[place]) if place < len(self.lengths_m) else None
 
@@ -82,7 +82,7 @@ class CableChoice:
 
 
 def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[str], sockets: bool) -> CableChoice:
-    """Return what can be bought for a rate; `sockets`: ports are RJ45, which take twisted pair and nothing else."""
+    """Return the cables for a rate; `sockets`: ports are RJ45, which take twisted pair and nothing else."""
     fitting = [
         (kinds.index(cable.kind), cable.reach_m or 0.0, name, cable.lengths_m or ())
         for name, cable in cables.items()
@@ -97,7 +97,7 @@ def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[s
 
 @dataclass(frozen=True)
 class Cabled:
-    """A fabric with its cables cut to length. Columns are as long as the fabric's, -1 where something is not known."""
+    """A fabric with its cables cut to length. Columns are as long as the fabric's; -1: not known."""
 
     fabric: Fabric
     spots: tuple[Spot | None, ...]  # of each device
@@ -105,11 +105,11 @@ class Cabled:
     link: array[int]  # of each cable, index into links
     rules: Cabling
     models: tuple[str, ...]
-    run_m: array[float]  # how long it has to be
-    length_m: array[float]  # how long it is bought
+    run_m: array[float]  # required
+    length_m: array[float]  # bought
     model: array[int]  # index into models
     order: array[int]  # cables in the order in which they are pulled
-    reach_m: tuple[float, ...]  # the longest that is sold, for each of links; 0: nothing of its rate is
+    reach_m: tuple[float, ...]  # the longest sold, for each of links; 0: none of its rate
     adapters: Counter[str]  # adapters that cables need, by model
     rooms: bool  # whether the site has more than one room
 
@@ -120,7 +120,7 @@ class Cabled:
 
     @cached_property
     def pull(self) -> array[int]:
-        """Of each cable its place in the order of pulling, from 1."""
+        """The place of each cable in the order of pulling, from 1."""
         places = array("I", bytes(4 * len(self.order)))
         for place, cable in enumerate(self.order, 1):
             places[cable] = place
@@ -128,7 +128,7 @@ class Cabled:
 
     @property
     def unplaced(self) -> tuple[str, ...]:
-        """Devices of which nobody has said where they stand."""
+        """Devices without a declared place."""
         return tuple(device.name for device, spot in zip(self.fabric.devices, self.spots, strict=True) if spot is None)
 
     def bundle(self, cable: int) -> tuple[str, str] | None:
@@ -138,7 +138,7 @@ class Cabled:
 
     @cached_property
     def bought(self) -> Counter[tuple[str, float, int]]:
-        """How many cables of a model and length, by how many ends share one: 1, or the breakout of the port.
+        """The number of cables by model, length and ends that share one: 1, or the breakout of the port.
 
         A broken-out cable counts once, with its longest leg.
         """
@@ -174,11 +174,11 @@ def cabled(
     link = array("H", (links.setdefault(kind, len(links)) for kind in link_kinds(fabric, cages)))
     kinds = [_choice(kind, cables, rules.kinds) for kind in links]
     runs, lengths, chosen = array("d"), array("d"), array("i")
-    known: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
+    cuts: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
     for key in zip(fabric.cables.a, fabric.cables.b, link, strict=True):
-        if key not in known:
-            known[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
-        run, length, model = known[key]
+        if key not in cuts:
+            cuts[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
+        run, length, model = cuts[key]
         runs.append(run)
         lengths.append(length)
         chosen.append(model)
@@ -200,7 +200,7 @@ def cabled(
 
 
 def _choice(link: LinkKind, cables: Mapping[str, CableModel], kinds: Sequence[str]) -> CableChoice:
-    """Return what can be bought for links: what fits, or the cable that the blueprint names."""
+    """Return the cables to choose from for links: those that fit, or the one that the blueprint names."""
     fit = fitting(link, cables, kinds).cables
     if not link.cable:
         return choice(fit, link.rate_gbps, kinds, link.sockets)
@@ -224,20 +224,20 @@ def _adapters(
 
 
 def _cut(
-    spot: Spot | None, other: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
+    spot: Spot | None, other_spot: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
 ) -> tuple[float, float, int]:
-    """Run, length and model of a cable between two places."""
-    run = run_m(spot, other, rules) if spot and other else None
+    """Return run, length and model of a cable between two places."""
+    run = run_m(spot, other_spot, rules) if spot and other_spot else None
     if run is None:
         return UNKNOWN, UNKNOWN, UNKNOWN
-    found = kinds.at(run)
-    if found is None:
+    bought = kinds.at(run)
+    if bought is None:
         return run, UNKNOWN, UNKNOWN
-    return run, found[0], models.setdefault(found[1], len(models))
+    return run, bought[0], models.setdefault(bought[1], len(models))
 
 
 def _order(fabric: Fabric, at: Sequence[Spot | None], runs: array[float]) -> array[int]:
-    """Cables bundle by bundle; within a bundle as the fabric lists them, so by switch and port."""
+    """Order cables by bundle; within a bundle as the fabric lists them, so by switch and port."""
     racks: dict[str, int] = {}
     rack_of = [racks.setdefault(spot.rack, len(racks)) if spot else UNKNOWN for spot in at]
     bundles: dict[tuple[int, int], list[int]] = {}
@@ -260,8 +260,8 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
     for (model, length_m, ends), count in sorted(lots.items()):
         split = f", one port to {ends} ends" if ends > 1 else ""
         fibre = "fibre, " if cables[model].fibre else ""
-        said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
-        yield BomLine("cable", model, said, count, False, None, None)
+        description = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
+        yield BomLine("cable", model, description, count, False, None, None)
     adapters = sum((cabling.adapters for cabling in fabrics), Counter[str]())
     for model, count in sorted(adapters.items()):
         yield BomLine("adapter", model, (cables[model].description or "").removesuffix("."), count, False, None, None)
@@ -269,12 +269,12 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
     for cabling in fabrics:
         plugs.update(transceivers(cabling, cables))
     for model, count in sorted(plugs.items()):
-        said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
-        yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
+        description = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
+        yield BomLine("transceiver", model, description, count, False, cables[model].end_w, None)
 
 
 def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
-    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port, at its whole rate."""
+    """Count transceivers by model: of a switch by cage, of a broken-out port by port, at its whole rate."""
     fabric, columns, counts = cabling.fabric, cabling.fabric.cables, Counter[str]()
     optics = [cables[model].kind == "optics" for model in cabling.models]
     cages: set[tuple[int, int, str]] = set()
@@ -287,14 +287,14 @@ def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[s
                 counts[cabling.models[model]] += 1
             else:
                 number, _ = fabric.physical_port(device, port)
-                plug = _whole(cabling.models[model], cabling.links[cabling.link[cable]], cables)
+                plug = _whole_port_model(cabling.models[model], cabling.links[cabling.link[cable]], cables)
                 cages.add((device, (number - 1) // machine.per_cage, plug))
     counts.update(plug for _, _, plug in cages)
     return counts
 
 
-def _whole(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
-    """Return the transceiver at a switch: of a broken-out port the one of the whole port, for the same fibre."""
+def _whole_port_model(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
+    """Return the transceiver at a switch: for a broken-out port that of the whole port, for the same fibre."""
     rate_gbps, fibre = link.rate_gbps * link.breakout, cables[model].fibre
-    whole = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
-    return next(whole, model) if link.breakout > 1 else model
+    models = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
+    return next(models, model) if link.breakout > 1 else model

@@ -22,7 +22,7 @@ def cages_of(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Cages:
     hardware = {name: node.hardware for key, node in blueprint.nodes.items() for name in hostlist.expand(key)}
     models = {device.model for device in fabric.devices if device.model}
     switches = {
-        model: tuple(some.connector for some in catalog.switches[model].ports or () for _ in range(some.count))
+        model: tuple(block.connector for block in catalog.switches[model].ports or () for _ in range(block.count))
         for model in models
     }
     by_rate: dict[tuple[str, float], tuple[str, ...]] = {}
@@ -33,13 +33,13 @@ def cages_of(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Cages:
             if key not in by_rate:
                 by_rate[key] = _cages(*key, catalog, fabric)
             ends[device.name] = by_rate[key]
-    named = {}
+    cables = {}
     for device in fabric.devices:
         own = spec.endpoints[device.group].cable if device.group else None
         cable = own or (spec.cable if device.rate_gbps in (None, fabric.rate_gbps) else None)
         if cable and device.model is None:
-            named[device.name] = cable
-    return Cages(switches, ends, named)
+            cables[device.name] = cable
+    return Cages(switches, ends, cables)
 
 
 def _cages(hardware: str, rate_gbps: float, catalog: Catalog, fabric: Fabric) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _cages(hardware: str, rate_gbps: float, catalog: Catalog, fabric: Fabric) ->
 
 
 def unfit(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Iterator[Breach]:
-    """Yield links that no cable fits which the site buys, or not the cable that the blueprint names."""
+    """Yield links without a fitting cable among those that the site buys, or whose named cable does not fit."""
     cages = cages_of(fabric, blueprint, catalog)
     rules = blueprint.site.cabling if blueprint.site else Cabling.model_construct()
     machines: dict[LinkKind, dict[str, str]] = {}
@@ -61,55 +61,55 @@ def unfit(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Iterator[Br
         groups.setdefault(link, a.group)
     reported: set[tuple[Loc, str]] = set()
     for link, ends in machines.items():
-        named = catalog.cables.get(link.cable) if link.cable else None
-        where = _loc(blueprint, fabric.name, link, groups.get(link))
-        if named is not None and named.kind == "adapter":
-            yield breach("CABLE-005", where, f"{fabric.name}: {link.cable} is an adapter, not a cable")
+        named_cable = catalog.cables.get(link.cable) if link.cable else None
+        loc = _loc(blueprint, fabric.name, link, groups.get(link))
+        if named_cable is not None and named_cable.kind == "adapter":
+            yield breach("CABLE-005", loc, f"{fabric.name}: {link.cable} is an adapter, not a cable")
             continue
-        if named is not None and named.rate_gbps not in (None, link.rate_gbps):
-            sums = f"{named.rate_gbps:g} Gb/s is not {link.rate_gbps:g} Gb/s"
+        if named_cable is not None and named_cable.rate_gbps not in (None, link.rate_gbps):
+            sums = f"{named_cable.rate_gbps:g} Gb/s is not {link.rate_gbps:g} Gb/s"
             message = f"{fabric.name}: {link.cable} is of another rate than the links"
-            yield breach("CABLE-005", where, message, sums, "another cable, or the cable's rate under `rate_gbps`")
+            yield breach("CABLE-005", loc, message, sums, "another cable, or the cable's rate under `rate_gbps`")
             continue
-        found = fitting(link, catalog.cables, rules.kinds)
-        misfit = _breach(fabric, where, link, ends, found) if found.plugs else None
-        if misfit and (where, misfit.message) not in reported:
-            reported.add((where, misfit.message))
+        fit = fitting(link, catalog.cables, rules.kinds)
+        misfit = _breach(fabric, loc, link, ends, fit) if fit.plugs else None
+        if misfit and (loc, misfit.message) not in reported:
+            reported.add((loc, misfit.message))
             yield misfit
 
 
 def _loc(blueprint: Blueprint, name: str, link: LinkKind, group: str | None) -> Loc:
-    """Return where a link's cable or rate is set."""
+    """Return the place in the blueprint that sets a link's cable or rate."""
     spec = blueprint.fabrics[name]
     loc: Loc = ("fabrics", name)
     if group is not None:
-        ends, there = spec.endpoints[group], (*loc, "endpoints", group)
+        ends, group_loc = spec.endpoints[group], (*loc, "endpoints", group)
         own = "cable" if ends.cable else "rate_gbps" if ends.rate_gbps else None
-        return (*there, own) if own else (*loc, "cable") if link.cable else there
+        return (*group_loc, own) if own else (*loc, "cable") if link.cable else group_loc
     if link.cable:
         return (*loc, "cable")
     between = link.kind not in ("node_leaf", "other_leaf") and spec.uplink_rate_gbps is not None
     return (*loc, "uplink_rate_gbps" if between else "rate_gbps")
 
 
-def _breach(fabric: Fabric, where: Loc, link: LinkKind, ends: Mapping[str, str], found: Fitting) -> Breach:
+def _breach(fabric: Fabric, loc: Loc, link: LinkKind, ends: Mapping[str, str], fit: Fitting) -> Breach:
     near, far = hostlist.fold(list(ends)), next(iter(ends.values()))
     cable = link.cable or f"no cable of {link.rate_gbps:g} Gb/s that the site buys"
-    fits, plugs = "does not fit" if link.cable else "fits", " or ".join(found.plugs)
-    if not found.unfit:
-        both = f"{fits} both the {link.near[0]} ports of {near} and the {link.far[0]} ports of {far}"
-        message = f"{fabric.name}: {cable} {both}"
+    fits, plugs = "does not fit" if link.cable else "fits", " or ".join(fit.plugs)
+    if not fit.unfit:
+        clause = f"{fits} both the {link.near[0]} ports of {near} and the {link.far[0]} ports of {far}"
+        message = f"{fabric.name}: {cable} {clause}"
         hint = "`optics` in `site: {cabling: {kinds: ...}}`: each end has its own transceiver"
-        return breach("CABLE-005", where, message, f"plugs: {plugs}", hint)
-    machine = far if found.unfit == link.far else near
-    message = f"{fabric.name}: {cable} {fits} the {' or '.join(found.unfit)} ports of {machine}"
-    return breach("CABLE-005", where, message, f"plugs: {plugs}", _hint(link, found))
+        return breach("CABLE-005", loc, message, f"plugs: {plugs}", hint)
+    machine = far if fit.unfit == link.far else near
+    message = f"{fabric.name}: {cable} {fits} the {' or '.join(fit.unfit)} ports of {machine}"
+    return breach("CABLE-005", loc, message, f"plugs: {plugs}", _hint(link, fit))
 
 
-def _hint(link: LinkKind, found: Fitting) -> str:
-    wide = found.unfit == link.far and link.breakout == 1 and link.kind in TO_ENDS
-    if wide and found.unfit[0].startswith(("qsfp", "osfp")) and found.unfit[0] not in found.plugs:
-        adapters = found.plugs[0].startswith("sfp") and found.unfit[0].startswith("qsfp")
+def _hint(link: LinkKind, fit: Fitting) -> str:
+    wide = fit.unfit == link.far and link.breakout == 1 and link.kind in TO_ENDS
+    if wide and fit.unfit[0].startswith(("qsfp", "osfp")) and fit.unfit[0] not in fit.plugs:
+        adapters = fit.plugs[0].startswith("sfp") and fit.unfit[0].startswith("qsfp")
         more = "; or adapters: `site: {cabling: {kinds: [dac, aoc, optics, adapter]}}`" if adapters else ""
         return f"`breakout`: a port of the switch is split into several of these{more}"
     return "another cable, another rate, or machines with such ports"

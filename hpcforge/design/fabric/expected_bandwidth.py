@@ -3,9 +3,9 @@
 Bus bandwidth is (S/t) x f, S being the bytes of the whole message: all-reduce f = 2(n-1)/n; all-gather, reduce-scatter
 and all-to-all (n-1)/n, n the GPUs (NVIDIA/nccl-tests, PERFORMANCE.md). Point to point: what one GPU sends to another.
 
-Each bound is what a cut through hardware lets through, in one direction. What is expected is the bound times the part
-of it that was measured where this bound was the one that counted; the least of them counts. Reduction in network
-switches is not assumed: with it, an all-reduce may exceed the bound of the adapters.
+Each bound is the capacity of a cut through hardware, in one direction. The expected bandwidth is the least product of
+a bound and the part of it that was measured on hardware limited by it. Reduction in network switches is not assumed:
+with it, an all-reduce may exceed the bound of the adapters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PCIE_LANE = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """The part of a bound that is reached, and where that was measured."""
+    """The reached part of a bound, and the source of the measurement."""
 
     of_bound: float
     source: str
@@ -45,7 +45,7 @@ _ACROSS = MeasuredPart(0.83, "all-reduce of 4 H100 nodes: 331 of 400 GB/s, stas0
 
 @dataclass(frozen=True)
 class NodeGpus:
-    """The GPUs of one node and what connects them, GB/s of one GPU in one direction; None: not known, or not there."""
+    """The GPUs of one node and their links, GB/s of one GPU in one direction; None: not known, or absent."""
 
     count: int
     nvlink_gb_per_s: float | None = None
@@ -54,7 +54,7 @@ class NodeGpus:
 
     @classmethod
     def of(cls, gpu: Gpu, count: int) -> NodeGpus:
-        """From the catalog."""
+        """Return the GPUs of a model in the catalog."""
         lane = _PCIE_LANE.get(gpu.pcie_generation or 0)
         pcie = lane * gpu.pcie_lanes if lane and gpu.pcie_lanes else None
         return cls(count, gpu.nvlink_gb_per_s or None, bool(gpu.nvlink_reduces), pcie)
@@ -62,7 +62,7 @@ class NodeGpus:
 
 @dataclass(frozen=True)
 class Bound:
-    """What one cut lets through, as bus bandwidth."""
+    """The capacity of one cut, as bus bandwidth."""
 
     what: str
     gb_per_s: float
@@ -71,15 +71,15 @@ class Bound:
 
     @property
     def expected_gb_per_s(self) -> float:
-        """What is reached of it."""
+        """The part of it that is reached."""
         return self.gb_per_s * self.part.of_bound
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an operation over some nodes should reach. None where a fact that it needs is not known; the text says it.
+    """The expected bandwidth of an operation over some nodes. None if a fact is missing, which the text names.
 
-    `peak_gb_per_s` is the least bound, `expected_gb_per_s` the least of what is reached of the bounds.
+    `peak_gb_per_s` is the least bound, `expected_gb_per_s` the least of the reached parts of the bounds.
     """
 
     operation: Operation
@@ -94,7 +94,7 @@ class Expectation:
 def expect(
     operation: Operation, nodes: Sequence[str], gpus: Mapping[str, NodeGpus], fabric: Fabric | None
 ) -> Expectation:
-    """Return what an operation over all GPUs of these nodes should reach (point to point: between any two of them)."""
+    """Return the expected bandwidth over all GPUs of these nodes (point to point: between any two of them)."""
     count = sum(gpus[node].count for node in nodes)
     missing = _missing(nodes, gpus, fabric, count)
     if missing:
@@ -151,8 +151,8 @@ def _bounds(
             behind = sum(gpus[node].count for node in share)
             if behind < count:
                 name = fabric.devices[group.switches[0]].name
-                what = f"what leads up from {name}" + (" and its group" if len(group.switches) > 1 else "")
-                yield _cut(operation, what, group.up_gbps / 8, f"{group.up_gbps:g} Gb/s / 8", behind, count)
+                label = f"what leads up from {name}" + (" and its group" if len(group.switches) > 1 else "")
+                yield _cut(operation, label, group.up_gbps / 8, f"{group.up_gbps:g} Gb/s / 8", behind, count)
 
 
 def _within(operation: Operation, gpus: NodeGpus, count: int, *, alone: bool) -> Bound:
@@ -162,28 +162,28 @@ def _within(operation: Operation, gpus: NodeGpus, count: int, *, alone: bool) ->
     once and gets the sum once: the bound of an all-reduce is the link times 2(n-1)/n.
     """
     link = _inside(gpus) or 0.0
-    what, part = ("NVLink", _NVLINK) if gpus.nvlink_gb_per_s else ("PCIe", PCIE)
+    label, part = ("NVLink", _NVLINK) if gpus.nvlink_gb_per_s else ("PCIe", PCIE)
     if operation == "all-reduce" and gpus.nvlink_reduces and alone:
         return Bound("NVLink", link * 2 * (count - 1) / count, f"{link:g} x 2 x {count - 1}/{count}", _NVLS)
     if operation == "all-to-all" and not alone:
         own = gpus.count
-        return Bound(what, link * (count - 1) / (own - 1), f"{link:g} x {count - 1}/{own - 1}", part)
-    return Bound(what, link, f"{link:g} a GPU", part)
+        return Bound(label, link * (count - 1) / (own - 1), f"{link:g} x {count - 1}/{own - 1}", part)
+    return Bound(label, link, f"{link:g} a GPU", part)
 
 
 def _adapter(fabric: Fabric, gpus: int) -> Bound:
-    """One GPU sends through its own adapters; where GPUs share one, through one."""
+    """Return the bound of one GPU's own adapters; of one adapter if GPUs share it."""
     own = max(1, fabric.rails // max(1, gpus))
     return Bound("one GPU's adapters", own * fabric.rate_gbps / 8, f"{own} x {fabric.rate_gbps:g} Gb/s / 8", _ADAPTER)
 
 
-def _cut(operation: Operation, what: str, gb_per_s: float, links: str, behind: int, count: int) -> Bound:
+def _cut(operation: Operation, label: str, gb_per_s: float, links: str, behind: int, count: int) -> Bound:
     """Return the bound of a cut with `behind` of `count` GPUs on its near side.
 
     Rings: the message passes each cut once, spread over all links: the outgoing links are the bound. All-to-all: each
     GPU behind the cut sends (n - g)/n of its bytes across, so busbw is at most out g x (n - 1)/(n - g).
     """
     if operation != "all-to-all":
-        return Bound(what, gb_per_s, links, _ACROSS)
+        return Bound(label, gb_per_s, links, _ACROSS)
     bound = gb_per_s / behind * (count - 1) / (count - behind)
-    return Bound(what, bound, f"{links} / {behind} x {count - 1}/{count - behind}", _ACROSS)
+    return Bound(label, bound, f"{links} / {behind} x {count - 1}/{count - behind}", _ACROSS)

@@ -22,7 +22,7 @@ from hpcforge.design.fabric.rules import breach
 from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from hpcforge.design.facility.rules import Breach
 
-# What growth beyond `designed_for` does to the cables that are there.
+# Growth beyond `designed_for` moves existing cables.
 Ends = tuple[str, int, str, int]
 
 
@@ -34,19 +34,19 @@ def moves(before: Fabric, after: Fabric) -> tuple[GrowthMove, ...]:
     """
     old, new = _cables(before), _cables(after)
     kinds = {**old, **new}
-    gone = [ends for ends in old if ends not in new]
+    removed = [ends for ends in old if ends not in new]
     free = [ends for ends in new if ends not in old]
     matched: dict[Ends, Ends] = {}
-    for kept in (_nearer, _farther):
+    for kept_end in (_nearer, _farther):
         waiting: dict[tuple[str, int], list[Ends]] = defaultdict(list)
         for ends in reversed(free):
-            waiting[kept(ends)].append(ends)
-        for ends in gone:
-            if ends not in matched and waiting[kept(ends)]:
-                matched[ends] = waiting[kept(ends)].pop()
-        taken = set(matched.values())
-        free = [ends for ends in free if ends not in taken]
-    return tuple(GrowthMove(ends, matched.get(ends), kinds[ends]) for ends in gone)
+            waiting[kept_end(ends)].append(ends)
+        for ends in removed:
+            if ends not in matched and waiting[kept_end(ends)]:
+                matched[ends] = waiting[kept_end(ends)].pop()
+        used = set(matched.values())
+        free = [ends for ends in free if ends not in used]
+    return tuple(GrowthMove(ends, matched.get(ends), kinds[ends]) for ends in removed)
 
 
 def _nearer(ends: Ends) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def _cables(fabric: Fabric) -> dict[Ends, CableKind]:
 
 @dataclass(frozen=True)
 class Fabrics:
-    """The fabrics that can be built, in the blueprint's order, and what rules say of all."""
+    """The fabrics that can be built, in the blueprint's order, and the breaches of all."""
 
     built: tuple[Fabric, ...]
     breaches: tuple[Breach, ...]
@@ -72,24 +72,24 @@ class Fabrics:
 
 def fabrics(blueprint: Blueprint, catalog: Catalog, inventory: Inventory | None = None) -> Fabrics:
     """Build and judge the fabrics of a blueprint whose references hold."""
-    built, said = [], list[Breach]()
-    known = node_set_names(blueprint, inventory)
+    built, breaches = [], list[Breach]()
+    known_names = node_set_names(blueprint, inventory)
     for name, spec in blueprint.fabrics.items():
-        ask = _ask(name, spec, known, catalog)
+        ask = _ask(name, spec, known_names, catalog)
         if not isinstance(ask, Ask):
-            said += ask
+            breaches += ask
             continue
         try:
             fabric = _grown(ask)
         except CannotBuildError as error:
-            said.append(
+            breaches.append(
                 breach(error.code, (*_loc(name), "topology"), f"{name}: {error}", error.arithmetic, error.hint or None)
             )
             continue
         built.append(fabric)
-        said += [*judge(fabric, spec, catalog), *unfit(fabric, blueprint, catalog)]
-    said += [*ports_of_nodes(blueprint, catalog, built, known), *unique_names(blueprint, built, known)]
-    return Fabrics(tuple(built), tuple(said))
+        breaches += [*judge(fabric, spec, catalog), *unfit(fabric, blueprint, catalog)]
+    breaches += [*ports_of_nodes(blueprint, catalog, built, known_names), *unique_names(blueprint, built, known_names)]
+    return Fabrics(tuple(built), tuple(breaches))
 
 
 def _loc(name: str) -> Loc:
@@ -97,7 +97,7 @@ def _loc(name: str) -> Loc:
 
 
 def _grown(ask: Ask) -> Fabric:
-    """Build the fabric, with the moves of cables where there are more nodes than it was designed for."""
+    """Build the fabric, with the moves of cables if it has more nodes than it was designed for."""
     fabric = build(ask)
     if not 0 < ask.designed_for < len(ask.nodes):
         return fabric
@@ -105,9 +105,9 @@ def _grown(ask: Ask) -> Fabric:
     return replace(fabric, designed=ask.designed_for, moves=moves(before, fabric))
 
 
-def _ends(spec: f.FabricSection, known: node_sets.KnownNames, own: Mapping[str, OwnPorts]) -> Iterator[OtherEnd]:
+def _ends(spec: f.FabricSection, known_names: node_sets.KnownNames, own: Mapping[str, OwnPorts]) -> Iterator[OtherEnd]:
     for name, ends in spec.endpoints.items():
-        names = node_sets.sure(ends.nodes, known) if ends.nodes else numbered(name, ends.count or 0)
+        names = node_sets.sure(ends.nodes, known_names) if ends.nodes else numbered(name, ends.count or 0)
         yield from (OtherEnd(end, ends.links, own.get(name), name) for end in names)
 
 
@@ -118,29 +118,29 @@ def numbered(name: str, count: int) -> tuple[str, ...]:
 
 
 def _own_ports(name: str, spec: f.FabricSection, catalog: Catalog) -> Iterator[tuple[str, OwnPorts] | Breach]:
-    """Yield the ports for ends with a rate or a breakout of their own; why the switches cannot have such."""
+    """Yield the ports for ends with a rate or breakout of their own, or the reason why the switches lack them."""
     for group, ends in spec.endpoints.items():
         rate_gbps = ends.rate_gbps or spec.rate_gbps
         breakout = ends.breakout or (spec.breakout if rate_gbps == spec.rate_gbps else 1)
         if (rate_gbps, breakout) == (spec.rate_gbps, spec.breakout):
             continue
-        where = ("endpoints", group, "rate_gbps" if ends.rate_gbps else "breakout")
-        found = _fast_ports(catalog.switches[spec.switch].ports or (), rate_gbps * breakout)
-        if found is None:
-            yield _too_slow(name, where, spec.switch, rate_gbps * breakout, catalog)
-        elif breakout > 1 and found[1].breakouts is not None and breakout not in found[1].breakouts:
-            yield _no_split(name, ("endpoints", group, "breakout"), spec.switch, breakout, found[1])
+        path = ("endpoints", group, "rate_gbps" if ends.rate_gbps else "breakout")
+        fast = _fast_ports(catalog.switches[spec.switch].ports or (), rate_gbps * breakout)
+        if fast is None:
+            yield _too_slow(name, path, spec.switch, rate_gbps * breakout, catalog)
+        elif breakout > 1 and fast[1].breakouts is not None and breakout not in fast[1].breakouts:
+            yield _no_split(name, ("endpoints", group, "breakout"), spec.switch, breakout, fast[1])
         else:
-            yield group, OwnPorts(rate_gbps, breakout, found[0], found[1].count)
+            yield group, OwnPorts(rate_gbps, breakout, fast[0], fast[1].count)
 
 
-def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog: Catalog) -> Ask | list[Breach]:
+def _ask(name: str, spec: f.FabricSection, known_names: node_sets.KnownNames, catalog: Catalog) -> Ask | list[Breach]:
     """Translate the blueprint's request to numbers, or return why its switches cannot meet it."""
-    wanted = spec.rate_gbps * spec.breakout
-    leaf = _model(name, "switch", spec.switch, spec, catalog, wanted)
+    port_rate_gbps = spec.rate_gbps * spec.breakout
+    leaf = _model(name, "switch", spec.switch, spec, catalog, port_rate_gbps)
     if not isinstance(leaf, Model):
         return leaf
-    uplink = spec.uplink_rate_gbps or _uplink_rate(leaf, catalog.switches[spec.switch].ports or (), wanted)
+    uplink = spec.uplink_rate_gbps or _uplink_rate(leaf, catalog.switches[spec.switch].ports or (), port_rate_gbps)
     above = spec.spine_switch or spec.switch
     spine = _model(name, "spine_switch" if spec.spine_switch else "switch", above, spec, catalog, uplink, ends=False)
     if not isinstance(spine, Model):
@@ -149,7 +149,7 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
     if spec.topology != "single-switch" and fast is None:
         key = "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps"
         return [_too_slow(name, (key,), spec.switch, uplink, catalog)]
-    attached = nodes_at(spec, known)
+    attached = nodes_at(spec, known_names)
     own = list(_own_ports(name, spec, catalog))
     if wrong := [entry for entry in own if isinstance(entry, Breach)]:
         return wrong
@@ -159,12 +159,12 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
         topology=spec.topology,
         rate_gbps=spec.rate_gbps,
         uplink_rate_gbps=uplink,
-        nodes=tuple(node for node in node_sets.sure(spec.nodes, known) if node not in attached),
+        nodes=tuple(node for node in node_sets.sure(spec.nodes, known_names) if node not in attached),
         leaf=leaf,
         spine=spine,
         rails=spec.rails or spec.links or (2 if spec.topology == "leaf-pair" else 1),
         designed_for=spec.designed_for or 0,
-        endpoints=tuple(_ends(spec, known, dict(entry for entry in own if not isinstance(entry, Breach)))),
+        endpoints=tuple(_ends(spec, known_names, dict(entry for entry in own if not isinstance(entry, Breach)))),
         breakout=spec.breakout,
         leaf_oversubscription=spec.oversubscription.leaf,
         spine_oversubscription=spec.oversubscription.spine,
@@ -198,37 +198,37 @@ def _model(
 
 def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, SwitchPorts] | None:
     """Return the slowest ports that run at a rate, and the number of their first."""
-    first, found = 1, list[tuple[int, SwitchPorts]]()
-    for some in ports:
-        if some.rate_gbps >= rate_gbps:
-            found.append((first, some))
-        first += some.count
-    return min(found, key=lambda each: each[1].rate_gbps, default=None)
+    first, blocks = 1, list[tuple[int, SwitchPorts]]()
+    for block in ports:
+        if block.rate_gbps >= rate_gbps:
+            blocks.append((first, block))
+        first += block.count
+    return min(blocks, key=lambda entry: entry[1].rate_gbps, default=None)
 
 
 def _up_ports(
     ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.FabricSection, rate_gbps: float
 ) -> tuple[int, SwitchPorts]:
     """Return the ports for uplinks: the fastest, if a model has faster ones than those for ends; else the same."""
-    fastest = max(each.rate_gbps for each in ports)
-    found = _fast_ports(ports, max(spec.uplink_rate_gbps or fastest, rate_gbps))
-    return found or ends
+    fastest = max(block.rate_gbps for block in ports)
+    fast = _fast_ports(ports, max(spec.uplink_rate_gbps or fastest, rate_gbps))
+    return fast or ends
 
 
 def _uplink_rate(leaf: Model, ports: Sequence[SwitchPorts], port_rate_gbps: float) -> float:
-    """Uplinks run at the rate of the ports for ends; at their own where a model has ports for uplinks."""
-    return port_rate_gbps if leaf.shared else max(each.rate_gbps for each in ports)
+    """Return the rate of uplinks: that of the ports for ends, or of a model's ports for uplinks."""
+    return port_rate_gbps if leaf.shared else max(block.rate_gbps for block in ports)
 
 
-def _no_split(name: str, where: Loc, model: str, breakout: int, ports: SwitchPorts) -> Breach:
+def _no_split(name: str, path: Loc, model: str, breakout: int, ports: SwitchPorts) -> Breach:
     sums = f"{breakout} is not one of {', '.join(map(str, ports.breakouts or ())) or 'none'}"
-    return breach("FABRIC-003", (*_loc(name), *where), f"{name}: a port of {model} cannot be split so", sums)
+    return breach("FABRIC-003", (*_loc(name), *path), f"{name}: a port of {model} cannot be split so", sums)
 
 
-def _too_slow(name: str, where: Loc, model: str, rate_gbps: float, catalog: Catalog) -> Breach:
+def _too_slow(name: str, path: Loc, model: str, rate_gbps: float, catalog: Catalog) -> Breach:
     fastest = max((ports.rate_gbps for ports in catalog.switches[model].ports or ()), default=0)
     sums = f"{rate_gbps:g} Gb/s > {fastest:g} Gb/s of {model}"
-    return breach("FABRIC-003", (*_loc(name), *where), f"{name}: no port of {model} is fast enough", sums)
+    return breach("FABRIC-003", (*_loc(name), *path), f"{name}: no port of {model} is fast enough", sums)
 
 
 def switch_of(fabric: Fabric, catalog: Catalog, device: int) -> Switch | None:

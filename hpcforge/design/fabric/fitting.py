@@ -1,4 +1,4 @@
-"""Plugs and cages: which cables fit the ports at both of their ends. Pure.
+"""Plugs and cages: the cables that fit the ports at both of their ends. Pure.
 
 Ports of one family take plugs of their own generation and of older ones: QSFP28 plugs go into QSFP56 cages (SFF-8665;
 the QSFP-DD MSA for its cages). Plugs of another family need an adapter, which the site must buy.
@@ -32,19 +32,19 @@ class LinkKind(NamedTuple):
     kind: CableKind
     rate_gbps: float
     breakout: int  # ends that share a port of the switch
-    near: tuple[str, ...]  # cages, into one of which the end nearer to nodes goes; none: unknown
+    near: tuple[str, ...]  # cages for the end nearer to nodes, which takes one of them; none: unknown
     far: tuple[str, ...]  # the same of the other end, at a switch
     cable: str | None  # model that the blueprint names
 
     @property
     def sockets(self) -> bool:
-        """Whether it takes twisted pair and nothing else."""
+        """Whether only twisted pair fits."""
         return self.rate_gbps <= _TWISTED_PAIR_GBPS or (self.far or self.near) == ("rj45",)
 
 
 @dataclass(frozen=True)
 class Cages:
-    """The cages of machines, and cables that a blueprint names; what is unknown is absent."""
+    """The cages of machines, and cables that a blueprint names; unknown ones are absent."""
 
     switches: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # by model: of each physical port
     ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by end: of its ports that are fast enough
@@ -52,10 +52,10 @@ class Cages:
 
 
 class Fitting(NamedTuple):
-    """Cables that can be bought for links that are alike, by name, and the cages that refuse them if there are none."""
+    """Cables to choose from for equal links, by name, and without any the cages that refuse them."""
 
     cables: Mapping[str, CableModel]
-    unfit: tuple[str, ...] = ()  # cages that take no plug of these cables; "": one end or the other takes none
+    unfit: tuple[str, ...] = ()  # cages that take no plug of these cables; (): no cable fits both ends
     plugs: tuple[str, ...] = ()
 
 
@@ -111,23 +111,23 @@ def fitting(link: LinkKind, cables: Mapping[str, CableModel], kinds: Sequence[st
 
 
 def _heads(link: LinkKind, cable: CableModel, cables: Mapping[str, CableModel]) -> tuple[str, ...] | None:
-    """Return the plugs at the switch: of a broken-out port those of the cable's kind at the rate of the whole port."""
+    """Return the plugs at the switch: for a broken-out port those of the cable's kind at the whole port's rate."""
     if link.breakout == 1:
         return cable.plugs
-    whole = [other for other in cables.values() if other.kind == cable.kind and _whole(other, link)]
-    if not whole or any(other.plugs is None for other in whole):
+    models = [model for model in cables.values() if model.kind == cable.kind and _carries_port(model, link)]
+    if not models or any(model.plugs is None for model in models):
         return None
-    return tuple(plug for other in whole for plug in other.plugs or ())
+    return tuple(plug for model in models for plug in model.plugs or ())
 
 
-def _whole(cable: CableModel, link: LinkKind) -> bool:
+def _carries_port(cable: CableModel, link: LinkKind) -> bool:
     return (cable.rate_gbps or 0.0) >= link.rate_gbps * link.breakout
 
 
 def _goes_in(
     plugs: tuple[str, ...] | None, cages: Sequence[str], rate_gbps: float, adapters: Mapping[str, CableModel]
 ) -> bool:
-    """Tell whether one of some plugs goes into one of some cages; what is unknown does."""
+    """Tell whether one of these plugs fits one of these cages; unknown ones fit."""
     if plugs is None or not cages or any(cage not in TAKES for cage in cages):
         return True
     directly = any(plug in TAKES[cage] for cage in cages for plug in plugs)
@@ -139,9 +139,9 @@ def _adapter(
 ) -> str | None:
     """Return an adapter that takes one of some plugs and goes into one of some cages."""
     for name, adapter in adapters.items():
-        inside, goes = TAKES.get(adapter.socket or "", ()), adapter.plugs or ()
+        inside, own_plugs = TAKES.get(adapter.socket or "", ()), adapter.plugs or ()
         fast = (adapter.rate_gbps or 0.0) >= rate_gbps
-        if fast and set(inside) & set(plugs) and any(plug in TAKES[cage] for cage in cages for plug in goes):
+        if fast and set(inside) & set(plugs) and any(plug in TAKES[cage] for cage in cages for plug in own_plugs):
             return name
     return None
 

@@ -23,7 +23,7 @@ from hpcforge.design.facility.layout import Item, Layout
 from hpcforge.design.facility.room import Rack, Room
 
 UNIT_M = 0.04445  # a rack unit is 1.75 inches (EIA-310-D)
-_PITCH_M = 0.6  # of a rack whose width nobody has published: a floor tile, the width of most racks
+_PITCH_M = 0.6  # of a rack without a published width: a floor tile, the width of most racks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RackOnFloor:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a machine stands, and where its ports are."""
+    """The place of a machine, and of its ports."""
 
     standing: RackOnFloor
     rack: str
@@ -52,7 +52,7 @@ class Spot:
 
 
 def standings(room: Room) -> dict[str, RackOnFloor]:
-    """Return where every rack stands: by `site.row`, then those that it leaves out; each room has lines of its own."""
+    """Return the place of every rack: by `site.row`, then the rest; each room has lines of its own."""
     site = room.site
     if site is None:
         return {}
@@ -66,9 +66,9 @@ def standings(room: Room) -> dict[str, RackOnFloor]:
 
 
 def row(site: SiteSection, racks: Iterable[str]) -> tuple[str, ...]:
-    """All racks in their order on the floor."""
-    told = [name for text in site.row for name in hostlist.expand(text)]
-    return tuple(dict.fromkeys([*told, *racks]))
+    """Return all racks in their order on the floor."""
+    listed = [name for text in site.row for name in hostlist.expand(text)]
+    return tuple(dict.fromkeys([*listed, *racks]))
 
 
 def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Rack, RackOnFloor]]:
@@ -85,19 +85,19 @@ def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Ra
 
 
 def spots(room: Room, layout: Layout) -> dict[str, Spot]:
-    """Return where every node and switch stands, by name, and equipment by the names of `equipment_names`."""
-    found = {}
-    where = standings(room)
+    """Return the place of every node and switch by name, and of equipment by its `equipment_name`."""
+    by_name = {}
+    places = standings(room)
     for rack, items in layout.racks.items():
         for item in items:
             if item.kind != "pdu":
                 name = equipment_name(rack, item.name) if item.kind == "equipment" else item.name
-                found[name] = _spot(where[rack], rack, item)
-    return found
+                by_name[name] = _spot(places[rack], rack, item)
+    return by_name
 
 
 def equipment_name(rack: str, name: str) -> str:
-    """Equipment of a rack: the same name may stand in several racks."""
+    """Name equipment by rack, since several racks may have equipment of the same name."""
     return f"{rack}/{name}"
 
 
@@ -105,41 +105,41 @@ def _spot(standing: RackOnFloor, rack: str, item: Item) -> Spot:
     return Spot(standing, rack, min(item.taken), (item.u - 1 + item.height / 2) * UNIT_M)
 
 
-def run_m(spot: Spot, other: Spot, rules: Cabling) -> float | None:
-    """How long a cable between two machines has to be, m.
+def run_m(spot: Spot, other_spot: Spot, rules: Cabling) -> float | None:
+    """Return the required length of a cable between two machines, m.
 
-    None: a rack's height is not known, or the way between two rooms.
+    None if the height of a rack, or the way between two rooms, is not known.
     """
     sides = 2 * rules.side_m + rules.slack_m
-    if spot.rack == other.rack:
-        return sides + abs(spot.port_m - other.port_m)
-    here, there = spot.standing, other.standing
-    if here.top_m is None or there.top_m is None:
+    if spot.rack == other_spot.rack:
+        return sides + abs(spot.port_m - other_spot.port_m)
+    near, far = spot.standing, other_spot.standing
+    if near.top_m is None or far.top_m is None:
         return None
-    up = (here.top_m - spot.port_m) + (there.top_m - other.port_m) + 2 * rules.overhead_m
-    if here.room != there.room:
+    up = (near.top_m - spot.port_m) + (far.top_m - other_spot.port_m) + 2 * rules.overhead_m
+    if near.room != far.room:
         if rules.between_rooms_m is None:
             return None
-        return sides + up + here.x_m + there.x_m + (here.line + there.line) * rules.row_pitch_m + rules.between_rooms_m
-    return sides + up + abs(here.x_m - there.x_m) + abs(here.line - there.line) * rules.row_pitch_m
+        return sides + up + near.x_m + far.x_m + (near.line + far.line) * rules.row_pitch_m + rules.between_rooms_m
+    return sides + up + abs(near.x_m - far.x_m) + abs(near.line - far.line) * rules.row_pitch_m
 
 
-def run_terms(end: Spot, other: Spot, rules: Cabling) -> str:
-    """How `run_m` came about, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
-    length_m = run_m(end, other, rules)
+def run_terms(end: Spot, other_spot: Spot, rules: Cabling) -> str:
+    """Return the terms of `run_m`, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
+    length_m = run_m(end, other_spot, rules)
     if length_m is None:
         return "not known"
-    here, there = end.standing, other.standing
+    near, far = end.standing, other_spot.standing
     terms = [f"2 x {rules.side_m:g} m sides"]
-    if end.rack == other.rack:
-        terms.append(f"{abs(end.port_m - other.port_m):.2f} m in the rack")
+    if end.rack == other_spot.rack:
+        terms.append(f"{abs(end.port_m - other_spot.port_m):.2f} m in the rack")
     else:
-        for spot in (end, other):
+        for spot in (end, other_spot):
             up_m = (spot.standing.top_m or 0.0) - spot.port_m + rules.overhead_m
             terms.append(f"{up_m:.2f} m up from {spot.rack} U{spot.u}")
-        same = here.room == there.room
-        terms.append(f"{abs(here.x_m - there.x_m) if same else here.x_m + there.x_m:.2f} m along")
-        lines = abs(here.line - there.line) if same else here.line + there.line
+        same = near.room == far.room
+        terms.append(f"{abs(near.x_m - far.x_m) if same else near.x_m + far.x_m:.2f} m along")
+        lines = abs(near.line - far.line) if same else near.line + far.line
         terms += [f"{lines} x {rules.row_pitch_m:g} m across"] if lines else []
         terms += [] if same else [f"{rules.between_rooms_m:g} m between rooms"]
     return f"{' + '.join(terms)} + {rules.slack_m:g} m slack = {length_m:.2f} m"

@@ -14,7 +14,7 @@ FabricKind = Literal["infiniband", "roce", "ethernet", "omni-path"]
 Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+"]
 DeviceKind = Literal["node", "endpoint", "leaf", "spine", "core"]
 CableKind = Literal["node_leaf", "other_leaf", "leaf_spine", "spine_core", "peer", "local", "global"]
-ENDS = ("node", "endpoint")  # kinds of devices that are no switches
+ENDS = ("node", "endpoint")  # kinds of devices that are not switches
 TO_ENDS = ("node_leaf", "other_leaf")  # kinds of cables with an end that is not a switch
 CABLE_KINDS: tuple[CableKind, ...] = ("node_leaf", "other_leaf", "leaf_spine", "spine_core", "peer", "local", "global")
 
@@ -33,7 +33,7 @@ class Device:
     rail: int | None = None  # rail of a leaf or spine in a rail-optimised fabric, from 0
     per_cage: int = 1  # ports behind one cage of a switch: 2 where a twin-port transceiver is shared
     rate_gbps: float | None = None  # of one link of an end, where it is not the fabric's
-    group: str | None = None  # name under `endpoints` of an end that is none of the fabric's `nodes`
+    group: str | None = None  # name under `endpoints`, for an end that is not among the fabric's `nodes`
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PortBlock:
     first: int
     count: int
     rate_gbps: float  # of one link of an end
-    breakout: int  # ends that share one port; 1: none do
+    breakout: int  # ends that share one port; 1: it is not split
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Cables:
 
 @dataclass(frozen=True, slots=True)
 class GrowthMove:
-    """A cable that growth takes out, and where it goes; `to` None: it is taken out and no other takes its place."""
+    """A cable that growth moves to other ports; `to` None: it is removed."""
 
     taken: tuple[str, int, str, int]  # device and port of both ends
     to: tuple[str, int, str, int] | None
@@ -86,9 +86,9 @@ class GrowthMove:
 
 @dataclass(frozen=True)
 class Fabric:
-    """A fabric that can be built: what stands where in the topology, and what is plugged into what.
+    """A fabric that can be built: the place of each device in the topology, and every cable.
 
-    Raises nothing: what cannot be built never becomes a Fabric. Nodes that `designed_for` leaves room for have no
+    An impossible fabric never becomes a Fabric. Nodes that `designed_for` leaves room for have no
     device and no cable, but their ports stay free.
     """
 
@@ -98,18 +98,18 @@ class Fabric:
     rate_gbps: float  # of one link of an end
     port_rate_gbps: float  # of one switch port that holds ends: rate_gbps x breakout
     uplink_rate_gbps: float  # of one link between switches
-    breakout: int  # ends that share one switch port; 1: none do
+    breakout: int  # ends that share one switch port; 1: it is not split
     rails: int  # links of a node
-    designed_for: int  # nodes the wiring has room for
+    designed_for: int  # nodes that the wiring has room for
     tiers: int  # 1 to 3
     first_end_port: int  # of a leaf, physical: 1 but for a model with two kinds of ports
     end_ports: int  # of a leaf, physical, from that on: those that may hold ends
     leaf_gbps: float  # of all links of ends, on the leaf that has most, with every place for a node taken
     devices: tuple[Device, ...]  # nodes, endpoints, leaves, spines, cores, in this order
     cables: Cables
-    notes: tuple[str, ...] = ()  # what was decided that the blueprint does not say, in words
+    notes: tuple[str, ...] = ()  # decisions that the blueprint leaves open, in words
     own_blocks: tuple[PortBlock, ...] = ()  # of each leaf: ports for ends with a rate or breakout of their own
-    moves: tuple[GrowthMove, ...] = ()  # where there are more nodes than it was designed for: what the growth moves
+    moves: tuple[GrowthMove, ...] = ()  # of cables, where there are more nodes than the design has room for
     designed: int | None = None  # the blueprint's designed_for, where there are more nodes than that
 
     @cached_property
@@ -118,21 +118,21 @@ class Fabric:
         return {device.name: index for index, device in enumerate(self.devices)}
 
     def count(self, kind: DeviceKind) -> int:
-        """How many devices of a kind."""
+        """Return the number of devices of a kind."""
         return sum(device.kind == kind for device in self.devices)
 
     @cached_property
     def cable_counts(self) -> dict[CableKind, int]:
-        """Cables by kind, kinds without one too."""
+        """The number of cables of each kind, 0 included."""
         return {name: self.cables.kind.count(index) for index, name in enumerate(CABLE_KINDS)}
 
     def rate_of(self, kind: CableKind, a: int) -> float:
-        """Rate of a cable from device `a`, Gb/s; one that ends on a broken-out port is one end of it."""
+        """Return the rate of a cable from device `a`, Gb/s; on a broken-out port, that of one end."""
         return (self.devices[a].rate_gbps or self.rate_gbps) if kind in TO_ENDS else self.uplink_rate_gbps
 
     @cached_property
     def rates(self) -> dict[CableKind, Counter[float]]:
-        """Cables by kind and rate, Gb/s; of other ends each may have its own."""
+        """Cables by kind and rate, Gb/s; each other end may have a rate of its own."""
         counts: dict[CableKind, Counter[float]] = {}
         for (a, kind), count in Counter(zip(self.cables.a, self.cables.kind, strict=True)).items():
             name = CABLE_KINDS[kind]
@@ -159,7 +159,7 @@ class Fabric:
         """
         if self.devices[device].kind != "leaf":
             return port, 0
-        more = 0  # lanes beside the first of each port before
+        more = 0  # lanes of earlier ports, without the first of each
         for block in self.broken_out:
             place = port - more - block.first
             if place < 0:
@@ -193,15 +193,12 @@ def columns(fabric: Fabric, kind: CableKind) -> tuple[array[int], array[int]]:
 
 
 def oversubscription(fabric: Fabric) -> dict[str, float]:
-    """Return the bandwidth down from a switch divided by that up, by tier, with every place for a node taken.
+    """Return the bandwidth down from a switch divided by that up, by tier, with every place for a node in use.
 
-    leaf: links of ends x their rate
-    (uplinks x their rate), of the leaf that has most ends; of a dragonfly to its
-    local links. Ports that stay empty by design do not count. spine, where there are cores: links to leaves
-    links to
-    cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate
-    (its global
-    links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
+    leaf: links of ends x their rate / (uplinks x their rate), of the leaf that has most ends; a dragonfly's local links
+    count as uplinks. Ports that stay empty by design do not count. spine, where there are cores: links to leaves /
+    links to cores, of the spine that has most leaves. global, of a dragonfly: links of a group's ends x their rate /
+    (its global links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
     """
     down_gbps = fabric.leaf_gbps
     ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))
@@ -217,13 +214,13 @@ def oversubscription(fabric: Fabric) -> dict[str, float]:
     return ratios
 
 
-# What is plugged into each port of each switch.
+# The use of each port of each switch.
 Use = CableKind | None  # None: free
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """A port of a switch. `far` and `far_port` are what its cable leads to; a free port has no cable."""
+    """A port of a switch. Its cable leads to `far` and `far_port`; a free port has no cable."""
 
     label: str
     use: Use
@@ -240,13 +237,13 @@ class PortRun:
     last: str
     count: int
     use: Use
-    names: tuple[str, ...]  # devices that they lead to; none of free ones
-    more: str  # what is to be said behind the names: " rail 1", ", 4 each"
+    names: tuple[str, ...]  # the devices at the other ends; () for free ports
+    more: str  # text after the names: " rail 1", ", 4 each"
 
 
 @dataclass(frozen=True)
 class PortMap:
-    """The ports of one switch, all of them, in order."""
+    """All ports of one switch, in order."""
 
     device: int
     ports: tuple[SwitchPort, ...]
@@ -266,15 +263,15 @@ class PortMaps:
     @cached_property
     def _plugged(self) -> dict[int, dict[int, tuple[int, int, int]]]:
         """Switch, port: cable, device and port at the other end."""
-        found: dict[int, dict[int, tuple[int, int, int]]] = {}
+        plugs: dict[int, dict[int, tuple[int, int, int]]] = {}
         columns = self.fabric.cables
         ends = enumerate(zip(columns.a, columns.a_port, columns.b, columns.b_port, strict=True))
         is_switch = [device.kind not in ENDS for device in self.fabric.devices]
         for cable, (a, a_port, b, b_port) in ends:
             if is_switch[a]:
-                found.setdefault(a, {})[a_port] = cable, b, b_port
-            found.setdefault(b, {})[b_port] = cable, a, a_port
-        return found
+                plugs.setdefault(a, {})[a_port] = cable, b, b_port
+            plugs.setdefault(b, {})[b_port] = cable, a, a_port
+        return plugs
 
     def __iter__(self) -> Iterator[PortMap]:
         """Every switch, in the order of the devices."""
@@ -289,8 +286,8 @@ class PortMaps:
         ports = []
         for number in range(1, logical_ports(fabric, fabric.devices[switch]) + 1):
             label = fabric.port_label(switch, number)
-            found = plugged.get(number)
-            ports.append(SwitchPort(label, CABLE_KINDS[kinds[found[0]]], *found) if found else SwitchPort(label, None))
+            plug = plugged.get(number)
+            ports.append(SwitchPort(label, CABLE_KINDS[kinds[plug[0]]], *plug) if plug else SwitchPort(label, None))
         return PortMap(switch, tuple(ports))
 
     def runs(self, ports: Sequence[SwitchPort]) -> Iterator[PortRun]:
@@ -301,7 +298,7 @@ class PortMaps:
             yield PortRun(run[0].label, run[-1].label, len(run), use, tuple(far), self._more(run, far) if use else "")
 
     def _more(self, run: Sequence[SwitchPort], far: Counter[str]) -> str:
-        """` rail 1` if all lead to that of machines, `, 4 each` if all switches have as many, `, 1 to 2 each`."""
+        """Return ` rail 1` if all lead to that rail, `, 4 each` if all switches have as many, else `, 1 to 2 each`."""
         if self.fabric.devices[run[0].far].kind in ENDS:
             links = {self.fabric.port_label(port.far, port.far_port) for port in run}
             return f" {links.pop()}" if len(links) == 1 else ""

@@ -1,11 +1,11 @@
 """Match devices' reports of their neighbours with ports of the design, as cables. Pure.
 
-A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
-reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
+A switch is recognised by its name in the design, or by the identity in the inventory. `port_numbering` reads the names
+of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
 
 A node's interfaces that lead to a fabric are its links in their natural order (mlx5_2 before mlx5_10), unless the
-blueprint's `interfaces` of the fabric states another. Where nodes of the same hardware agree on another one, their
-cables may be crossed or their interfaces in that order: those ports are unknown.
+blueprint's `interfaces` of the fabric states another. If nodes of the same hardware agree on another order, either
+their cables are crossed or their interfaces have that order: those ports are unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcforge.design.fabric.port_numbering import PortFacts, SwitchNumbering, is
 
 _NO_FACTS = PortFacts()
 _COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
-_AGREE = 3  # nodes of one order that are no chance, however many are in the natural one
+_AGREE = 3  # nodes with the same other order are not a coincidence
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class ReportedEnd:
         ifindex = kind == "local" and text.isdigit() and text != description  # else the port's own name is a number
         if kind == "ifalias" or ifindex:
             text = text if is_common_name(text) else f"{kind} {text}"
-        named = text if kind in ("ifname", "ifalias", "local", "") else ""
-        return cls(device, (named, description) if description else (named,), system)
+        name = text if kind in ("ifname", "ifalias", "local", "") else ""
+        return cls(device, (name, description) if description else (name,), system)
 
     @property
     def port_text(self) -> str:
@@ -57,9 +57,9 @@ class ReportedEnd:
 
 @dataclass(frozen=True)
 class Heard:
-    """What was told. `asked` are the devices that told (or should have); `fabrics` those discovered as a whole.
+    """Reports of neighbours. `asked` are devices that reported (or should have); `fabrics` were discovered as a whole.
 
-    `left_out` has the reports and lines that are not understood, `unread` the files of other names.
+    `left_out` has the reports and lines that cannot be parsed, `unread` the files of other names.
     """
 
     neighbours: tuple[tuple[ReportedEnd, ReportedEnd], ...]
@@ -71,7 +71,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Recognised:
-    """Cables between ports of the design, and what could not be made out.
+    """Cables between ports of the design, and doubts about reports.
 
     `unreported` are nodes with cables of which neither end reports, and InfiniBand fabrics.
     """
@@ -83,58 +83,58 @@ class Recognised:
 
 def recognise(
     fabrics: Sequence[Fabric],
-    heard: Heard,
-    said: Mapping[str, str],
-    alike: Mapping[str, str],
+    reports: Heard,
+    identities: Mapping[str, str],
+    hardware: Mapping[str, str],
     interfaces: Mapping[str, Sequence[str]],
     by_lldp: Collection[str],
     facts: PortFacts = _NO_FACTS,
 ) -> Recognised:
     """Return the cables.
 
-    `said` has the device for what a switch says of itself (name, GUID or MAC), `alike` the hardware of each node,
-    `interfaces` the order of a fabric's interfaces where the blueprint says it, `by_lldp` the fabrics whose cables
-    nodes see by LLDP: not InfiniBand, and not those of management controllers; `facts` is on the ports of switches.
+    `identities` maps what a switch reports of itself (name, GUID or MAC) to its device, `hardware` each node to its
+    hardware, `interfaces` a fabric to the order of its interfaces where the blueprint sets it. `by_lldp` has the
+    fabrics whose cables nodes report by LLDP: not InfiniBand, and not those of management controllers.
     """
-    work = _Matching(fabrics, said, heard, facts)
+    work = _Matching(fabrics, identities, reports, facts)
     work.guess()
-    pairs = [(work.place(end), work.place(other)) for end, other in heard.neighbours]
-    names = _Interfaces(work, alike, interfaces)
-    for place, other in pairs:
-        names.count(place, other)
-        names.count(other, place)
+    pairs = [(work.place(end), work.place(far)) for end, far in reports.neighbours]
+    names = _Interfaces(work, hardware, interfaces)
+    for place, far in pairs:
+        names.count(place, far)
+        names.count(far, place)
     names.settle()
-    links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
-    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown, work.unnamed)
-    doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
-    return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
+    links = tuple(CableEnds(names.port(place), names.port(far)) for place, far in pairs)
+    observed = Seen(links, work.looked_at(reports, by_lldp), work.unknown, work.unnamed)
+    doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in reports.unread))
+    return Recognised(observed, doubts, tuple(work.unreported(observed.looked_at, by_lldp)))
 
 
 @dataclass(frozen=True)
 class CablingFacts:
-    """What blueprint, inventory and catalog state of devices and their ports."""
+    """Facts from blueprint, inventory and catalog on devices and their ports."""
 
     identities: Mapping[str, str]  # what a switch reports of itself (name, GUID, MAC) to its name in the design
     hardware: Mapping[str, str]  # of each node
     interfaces: Mapping[str, Sequence[str]]  # by fabric, in order, where the blueprint states it
-    by_lldp: Collection[str]  # fabrics whose cables nodes see by LLDP
+    by_lldp: Collection[str]  # fabrics whose cables nodes report by LLDP
     models: Mapping[str, Switch]  # the catalog's switches
     port_names: Mapping[str, Mapping[str, str]]  # by switch, label in the design to name
 
 
 def compare_with_design(
-    cables: Sequence[Cabled], heard: Heard, facts: CablingFacts
+    cables: Sequence[Cabled], reports: Heard, facts: CablingFacts
 ) -> tuple[Recognised, CablingReport]:
     """Return the cables that devices report, and how they differ from the design."""
-    fabrics = [each.fabric for each in cables]
+    fabrics = [cabling.fabric for cabling in cables]
     ports = port_facts(fabrics, facts.models, facts.port_names)
-    seen = recognise(fabrics, heard, facts.identities, facts.hardware, facts.interfaces, facts.by_lldp, ports)
-    return seen, compare(Drawn.of(each.labels for each in cables), seen.seen)
+    recognised = recognise(fabrics, reports, facts.identities, facts.hardware, facts.interfaces, facts.by_lldp, ports)
+    return recognised, compare(Drawn.of(cabling.labels for cabling in cables), recognised.seen)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """An end whose device is known, or not (`fabric` None and the device as it is told); of a node the interface."""
+    """An end of a cable; an unknown device has its reported name and no `fabric`, a node the name of an interface."""
 
     device: str
     kind: str | None
@@ -144,20 +144,18 @@ class _Place:
 
 class _Matching:
     def __init__(
-        self, fabrics: Sequence[Fabric], said: Mapping[str, str], heard: Heard, facts: PortFacts = _NO_FACTS
+        self, fabrics: Sequence[Fabric], identities: Mapping[str, str], reports: Heard, facts: PortFacts = _NO_FACTS
     ) -> None:
-        self.said, self.fabrics = dict(said), {fabric.name: fabric for fabric in fabrics}
-        self.heard, self.facts = heard, facts
-        self.calls: dict[str, set[tuple[str, ...]]] = {}  # who goes by a name: unmanaged switches all have the same
-        for end in (end for pair in heard.neighbours for end in pair):
+        self.identities, self.fabrics = dict(identities), {fabric.name: fabric for fabric in fabrics}
+        self.reports, self.facts = reports, facts
+        self.calls: dict[str, set[tuple[str, ...]]] = {}  # devices by name: unmanaged switches all have the same
+        for end in (end for pair in reports.neighbours for end in pair):
             self.calls.setdefault(end.device[0], set()).add(end.device)
         self.doubts: dict[str, None] = {}
         self.drawn: dict[tuple[str, str], str] = {}  # a switch and its port to the device that belongs there
         self.kinds: dict[str, str] = {}
         self.switches: dict[str, tuple[Fabric, int]] = {}
-        self.links: dict[
-            tuple[str, str], dict[int, str]
-        ] = {}  # fabric and end to its links, each with the leaf it is on
+        self.links: dict[tuple[str, str], dict[int, str]] = {}  # fabric and end to its links, each with its leaf
         for fabric in fabrics:
             for index, device in enumerate(fabric.devices):
                 self.kinds[device.name] = device.kind
@@ -172,16 +170,16 @@ class _Matching:
                 self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
         self.unnamed: dict[str, Unnamed] = {}
         self.unknown: dict[str, str] = {}  # devices with ports that cannot be read, and why
-        self._reports: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
+        self._systems: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
         """Return the design's device with one of these names; a domain, or CDP's serial number, does not count."""
         for name in names:
             for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
-                known = self.said.get(spelled, spelled)
-                if known in self.kinds:
-                    return known
+                drawn_name = self.identities.get(spelled, spelled)
+                if drawn_name in self.kinds:
+                    return drawn_name
         return None
 
     def place(self, end: ReportedEnd) -> _Place:
@@ -199,11 +197,11 @@ class _Matching:
 
     def _number(self, device: str) -> Mapping[tuple[str, ...], str]:
         """Map each reported port of a switch to its label."""
-        if not self._reports:
-            for end in (end for pair in self.heard.neighbours for end in pair):
+        if not self._systems:
+            for end in (end for pair in self.reports.neighbours for end in pair):
                 if (switch := self.device(end.device)) in self.switches:
-                    self._reports.setdefault(str(switch), {})[end.port] = end.system
-        (fabric, index), reports = self.switches[device], self._reports[device]
+                    self._systems.setdefault(str(switch), {})[end.port] = end.system
+        (fabric, index), reports = self.switches[device], self._systems[device]
         counted = {report: report[0] for report in reports if report and _COUNTED.fullmatch(report[0])}
         numbered = SwitchNumbering(fabric, index, self.facts).settle(
             {report: system for report, system in reports.items() if report not in counted}
@@ -220,31 +218,31 @@ class _Matching:
         return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
 
     def guess(self) -> None:
-        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has.
+        """Match each unknown switch with the one unreported switch of the design that has the same cables.
 
-        One that may be several, or several that may be the same, are `unnamed`.
+        An ambiguous match goes to `unnamed`.
         """
-        beside: dict[tuple[str, ...], list[_Place]] = {}
-        known: set[str] = set()
-        for pair in self.heard.neighbours:
-            for end, other in (pair, pair[::-1]):
-                place = self.place(other)
+        neighbours: dict[tuple[str, ...], list[_Place]] = {}
+        reported: set[str] = set()
+        for pair in self.reports.neighbours:
+            for end, far_end in (pair, pair[::-1]):
+                place = self.place(far_end)
                 if place.kind is not None:
-                    known.add(place.device)
+                    reported.add(place.device)
                     if self.device(end.device) is None:
-                        beside.setdefault(end.device, []).append(place)
-        for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
+                        neighbours.setdefault(end.device, []).append(place)
+        for cache in (self.unknown, self._systems, self._ports):  # a switch may have more reports once it has a name
             cache.clear()
         fitting = {
-            names: set.intersection(*(self._expected(place) for place in places)) - known
-            for names, places in beside.items()
+            names: set.intersection(*(self._expected(place) for place in places)) - reported
+            for names, places in neighbours.items()
             if len(places) > 1
         }
         while alone := next(
-            (each for each, fits in fitting.items() if len(fits) == 1 and list(fitting.values()).count(fits) == 1), None
+            (key for key, fits in fitting.items() if len(fits) == 1 and list(fitting.values()).count(fits) == 1), None
         ):
             [switch] = fitting.pop(alone)
-            self.said[alone[-1]] = switch
+            self.identities[alone[-1]] = switch
             fitting = {names: fits - {switch} for names, fits in fitting.items()}
             stranger = self._stranger(ReportedEnd(alone, ()))
             self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = None
@@ -266,13 +264,13 @@ class _Matching:
             return {leaf for (_, end), leaves in self.links.items() if end == place.device for leaf in leaves.values()}
         return {self.drawn.get((place.device, place.port), "")} & set(self.switches)
 
-    def looked_at(self, heard: Heard, by_lldp: Collection[str]) -> frozenset[tuple[str, str]]:
-        """Fabric and device: a node asked by LLDP sees its cables in some fabrics, a switch all of its own."""
-        found = {(name, device.name) for name in heard.fabrics for device in self.fabrics[name].devices}
-        for device in {device for name in heard.asked if (device := self.device((name,)))}:
+    def looked_at(self, reports: Heard, by_lldp: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Return fabric and device: a node reports by LLDP its cables in some fabrics, a switch all of its own."""
+        pairs = {(name, device.name) for name in reports.fabrics for device in self.fabrics[name].devices}
+        for device in {device for name in reports.asked if (device := self.device((name,)))}:
             switch = self.switches.get(device)
-            found |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
-        return frozenset(found)
+            pairs |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
+        return frozenset(pairs)
 
     def unreported(self, looked_at: Collection[tuple[str, str]], by_lldp: Collection[str]) -> list[str]:
         """Return the nodes with cables that neither end reports, and the InfiniBand fabrics without a report."""
@@ -283,7 +281,7 @@ class _Matching:
             if any((fabric, leaf) not in looked_at for leaf in leaf_of.values())
         }
         discovered = [name for name, fabric in self.fabrics.items() if fabric.kind in ("infiniband", "omni-path")]
-        return [*nodes, *(name for name in discovered if name not in self.heard.fabrics)]
+        return [*nodes, *(name for name in discovered if name not in self.reports.fabrics)]
 
 
 def _counted_ports(
@@ -301,8 +299,8 @@ def _counted_ports(
         labels[number, max(lane, 1)] = fabric.port_label(device, port)
     for report, text in reports.items():
         place, _, ports = text.lstrip("#").partition(" of ")
-        count = int(ports) if ports else 0  # with one or two that are not on the front
-        split = next((way for way in (1, 2, 4) if 0 <= count - way * machine.ports <= 2), drawn)
+        count = int(ports) if ports else 0  # including one or two that are not on the front
+        split = next((width for width in (1, 2, 4) if 0 <= count - width * machine.ports <= 2), drawn)
         number, lane = divmod(int(place) - 1, split) if split >= drawn else (-1, 0)
         if label := labels.get((number + 1, lane + 1)):
             yield report, label
@@ -315,12 +313,12 @@ _OtherOrder = frozenset[
 
 @dataclass
 class _Interfaces:
-    """Which interface of nodes of one hardware is which link of a fabric."""
+    """The mapping of interfaces to links of a fabric, for nodes of one hardware."""
 
     work: _Matching
-    alike: Mapping[str, str]
-    given: Mapping[str, Sequence[str]]
-    seen: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = field(default_factory=dict)
+    hardware: Mapping[str, str]
+    declared: Mapping[str, Sequence[str]]
+    observed: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = field(default_factory=dict)
     link_of: dict[tuple[str, str, str], int] = field(default_factory=dict)
     fabric_of: dict[tuple[str, str], str] = field(
         default_factory=dict
@@ -329,53 +327,60 @@ class _Interfaces:
     doubts: list[str] = field(default_factory=list)
 
     def count(self, end: _Place, switch: _Place) -> None:
-        """Note that an interface leads to a switch."""
+        """Count an interface that leads to a switch."""
         if end.kind in ENDS and switch.fabric is not None and end.port != "?":
-            kind = self.alike.get(end.device, end.device)
-            self.seen.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append((end.device, switch.device))
+            kind = self.hardware.get(end.device, end.device)
+            self.observed.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append(
+                (end.device, switch.device)
+            )
 
     def settle(self) -> None:
-        """Decide for every kind of node and fabric."""
+        """Set the order for every kind of node and fabric."""
         groups: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = {}
-        for (kind, interface), by_fabric in self.seen.items():
-            fabric = max(by_fabric, key=lambda name: (len(by_fabric[name]), interface in self.given.get(name, ())))
+        for (kind, interface), by_fabric in self.observed.items():
+            fabric = max(by_fabric, key=lambda name: (len(by_fabric[name]), interface in self.declared.get(name, ())))
             self.fabric_of[kind, interface] = fabric
             groups.setdefault((kind, fabric), {})[interface] = by_fabric[fabric]
-        for (kind, fabric), seen in groups.items():
+        for (kind, fabric), by_interface in groups.items():
             links = max(
-                (len(self.work.links.get((fabric, node), {})) for at in seen.values() for node, _ in at), default=0
+                (len(self.work.links.get((fabric, node), {})) for at in by_interface.values() for node, _ in at),
+                default=0,
             )
-            order = self._order(fabric, links, seen)
+            order = self._order(fabric, links, by_interface)
             for interface, link in order.items():
                 self.link_of[kind, fabric, interface] = link
-            if not self._is_given(fabric, seen):
-                self._set_aside(fabric, order, seen)
+            if not self._is_given(fabric, by_interface):
+                self._set_aside(fabric, order, by_interface)
 
-    def _is_given(self, fabric: str, seen: Iterable[str]) -> bool:
+    def _is_given(self, fabric: str, names: Iterable[str]) -> bool:
         """Whether the blueprint has the order; its names may be those of other hardware."""
-        return not set(self.given.get(fabric, ())).isdisjoint(seen)
+        return not set(self.declared.get(fabric, ())).isdisjoint(names)
 
-    def _order(self, fabric: str, links: int, seen: Mapping[str, list[tuple[str, str]]]) -> dict[str, int]:
-        if self._is_given(fabric, seen):
-            return {name: number for number, name in enumerate(self.given[fabric], start=1)}
-        likely = sorted(sorted(sorted(seen, key=_natural), key=lambda name: -len(seen[name]))[:links], key=_natural)
+    def _order(self, fabric: str, links: int, by_interface: Mapping[str, list[tuple[str, str]]]) -> dict[str, int]:
+        if self._is_given(fabric, by_interface):
+            return {name: number for number, name in enumerate(self.declared[fabric], start=1)}
+        likely = sorted(
+            sorted(sorted(by_interface, key=_natural), key=lambda name: -len(by_interface[name]))[:links], key=_natural
+        )
         if len(likely) < links:
-            voted = [link for name in likely if (link := self._vote(fabric, seen[name])) is not None]
+            voted = [link for name in likely if (link := self._vote(fabric, by_interface[name])) is not None]
             if len(voted) == len(likely) and voted == sorted(set(voted)):
                 return dict(zip(likely, voted, strict=True))
             self.doubts.append(
-                f"{fabric}: of {links} links of a node only {', '.join(sorted(seen, key=_natural))} are seen anywhere; "
-                f"taken in this order, from link 1: say `interfaces` of {fabric} in the blueprint"
+                f"{fabric}: of {links} links of a node only {', '.join(sorted(by_interface, key=_natural))} are seen "
+                f"anywhere; taken in this order, from link 1: say `interfaces` of {fabric} in the blueprint"
             )
         return {name: number for number, name in enumerate(likely, start=1)}
 
-    def _set_aside(self, fabric: str, order: Mapping[str, int], seen: Mapping[str, list[tuple[str, str]]]) -> None:
-        """Make the interfaces unknown that lead to other leaves than in this order, where nodes agree on that."""
+    def _set_aside(
+        self, fabric: str, order: Mapping[str, int], by_interface: Mapping[str, list[tuple[str, str]]]
+    ) -> None:
+        """Mark interfaces as unknown if they lead to other leaves than in this order and nodes agree on that."""
         leads: dict[str, dict[str, str]] = {}
         for name in order:
-            for node, leaf in seen.get(name, ()):
+            for node, leaf in by_interface.get(name, ()):
                 leads.setdefault(node, {})[name] = leaf
-        other: dict[_OtherOrder, list[str]] = {}
+        orders: dict[_OtherOrder, list[str]] = {}
         natural = 0
         for node, leaf_of in leads.items():
             drawn = self.work.links.get((fabric, node), {})
@@ -383,15 +388,15 @@ class _Interfaces:
             natural += not differing
             if differing and Counter(leaf_of.values()) <= Counter(drawn.values()):
                 places = {name: tuple(sorted(n for n in drawn if drawn[n] == leaf)) for name, leaf in differing.items()}
-                other.setdefault(frozenset(places.items()), []).append(node)
-        for each, nodes in other.items():
-            agreeing = {also: of for also, of in other.items() if each <= also or also <= each}
+                orders.setdefault(frozenset(places.items()), []).append(node)
+        for change, nodes in orders.items():
+            agreeing = {also: members for also, members in orders.items() if change <= also or also <= change}
             count = sum(map(len, agreeing.values()))
             if count >= _AGREE or count > natural:
-                why = _either_order(fabric, order, max(agreeing, key=lambda also: (len(also), len(other[also]))))
+                reason = _either_order(fabric, order, max(agreeing, key=lambda also: (len(also), len(orders[also]))))
                 for node in nodes:
-                    self.unsettled |= {(node, name) for name, _ in each}
-                    self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))
+                    self.unsettled |= {(node, name) for name, _ in change}
+                    self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), reason)))
 
     def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:
         """Return the link that an interface is on most nodes, by its leaf; None if they do not agree."""
@@ -405,12 +410,12 @@ class _Interfaces:
         return best[0][0] if clear else None
 
     def port(self, end: _Place) -> PortName:
-        """Return the port of an end in the design's words."""
+        """Return the port of an end by its name in the design."""
         if end.kind not in ENDS:
             return PortName(end.device, end.port)
         if (end.device, end.port) in self.unsettled:
             return PortName(end.device, "?")
-        kind = self.alike.get(end.device, end.device)
+        kind = self.hardware.get(end.device, end.device)
         fabric = self.fabric_of.get((kind, end.port))
         link = self.link_of.get((kind, fabric or "", end.port))
         if fabric is None or link is None:
@@ -419,24 +424,24 @@ class _Interfaces:
         return PortName(end.device, f"{fabric} {word} {link}")
 
 
-def _either_order(fabric: str, order: Mapping[str, int], other: _OtherOrder) -> str:
+def _either_order(fabric: str, order: Mapping[str, int], other_order: _OtherOrder) -> str:
     """Return the two possible orders of interfaces, each as the line of the blueprint that settles it."""
-    kept = {link: name for name, link in order.items() if name not in dict(other)}
+    unchanged = {link: name for name, link in order.items() if name not in dict(other_order)}
     places: dict[int, str] = {}
-    for name, links in sorted(other, key=lambda item: _natural(item[0])):
+    for name, links in sorted(other_order, key=lambda item: _natural(item[0])):
         free = [link for link in links if link not in places]
-        places[min(free, key=lambda link: (link in kept, link))] = name
-    places = {**kept, **places}
-    left = [name for name in order if name not in places.values()]
-    places |= dict(zip((link for link in order.values() if link not in places), left, strict=False))
-    now, then = (", ".join(names) for names in (order, [places[link] for link in sorted(places)]))
+        places[min(free, key=lambda link: (link in unchanged, link))] = name
+    places = {**unchanged, **places}
+    remaining = [name for name in order if name not in places.values()]
+    places |= dict(zip((link for link in order.values() if link not in places), remaining, strict=False))
+    current, alternative = (", ".join(names) for names in (order, [places[link] for link in sorted(places)]))
     return (
-        f"either the cables are crossed, or the leaves exchanged: `interfaces: [{now}]` of {fabric} in the blueprint; "
-        f"or the interfaces are in another order: `interfaces: [{then}]`"
+        f"either the cables are crossed, or the leaves exchanged: `interfaces: [{current}]` of {fabric} in the "
+        f"blueprint; or the interfaces are in another order: `interfaces: [{alternative}]`"
     )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Order numbers in a name by what they count."""
+    """Return a sort key that compares numbers in a name by value."""
     parts = enumerate(re.split("([0-9]{1,18})", name))
     return [(int(part), "") if place % 2 else (-1, part) for place, part in parts if part]

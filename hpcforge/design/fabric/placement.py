@@ -22,7 +22,7 @@ from hpcforge.design.facility.rules import Breach
 
 @dataclass(frozen=True)
 class Laid:
-    """All fabrics with their cables, and what rules say of these."""
+    """All fabrics with their cables, and the breaches of the rules for these."""
 
     fabrics: tuple[Cabled, ...]
     breaches: tuple[Breach, ...]
@@ -32,8 +32,8 @@ def mounts(blueprint: Blueprint, catalog: Catalog, built: Iterable[Fabric]) -> I
     """Yield every switch with the racks that its fabric names, the first as many in the first rack, and so on."""
     loads: dict[str, Load] = {}
     for fabric in built:
-        named = blueprint.fabrics[fabric.name].switches_in
-        racks = tuple(dict.fromkeys(name for text in named for name in hostlist.expand(text)))
+        declared = blueprint.fabrics[fabric.name].switches_in
+        racks = tuple(dict.fromkeys(name for text in declared for name in hostlist.expand(text)))
         switches = [(device.name, device.model) for device in fabric.devices if device.model is not None]
         for index, (name, model) in enumerate(switches):
             facts = catalog.switches[model]
@@ -47,13 +47,13 @@ def lay(room: Room, layout: Layout, built: Sequence[Fabric]) -> Laid:
     """Cut the cables of all fabrics to length, and judge them."""
     at = spots(room, layout)
     rules = room.site.cabling if room.site else Cabling.model_construct()
-    done = []
+    cablings = []
     for fabric in built:
         spec = room.blueprint.fabrics[fabric.name]
         ends = dict(_endpoint_spots(room, fabric, spec.endpoints, at))
         cages = cages_of(fabric, room.blueprint, room.catalog)
-        done.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, cages))
-    return Laid(tuple(done), tuple(said for cabling in done for said in _judge(room, cabling)))
+        cablings.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, cages))
+    return Laid(tuple(cablings), tuple(finding for cabling in cablings for finding in _judge(room, cabling)))
 
 
 def _endpoint_spots(
@@ -81,31 +81,33 @@ def _judge(room: Room, cabling: Cabled) -> Iterator[Breach]:
 
 
 def _unplaced(room: Room, cabling: Cabled) -> Iterator[Breach]:
-    """Devices that nobody has given a place; RACK-011 tells of switches that found none in their racks."""
+    """Report devices without a declared place; RACK-011 reports switches without room in their racks."""
     name = cabling.fabric.name
     switches = {device.name for device in cabling.fabric.devices if device.kind not in ENDS}
-    said = switches if room.blueprint.fabrics[name].switches_in else set[str]()
-    without = [device for device in cabling.unplaced if device not in said]
+    reported = switches if room.blueprint.fabrics[name].switches_in else set[str]()
+    without = [device for device in cabling.unplaced if device not in reported]
     if without:
         missing = f"{name}: {hostlist.fold(without)} without a place, so cables that end there have no lengths"
-        named = "switches_in: its racks" if switches.intersection(without) else "give `rack` and `u`"
-        hint = f"{named}; subnet managers and storage stand where `equipment` of their name does"
+        remedy = "switches_in: its racks" if switches.intersection(without) else "give `rack` and `u`"
+        hint = f"{remedy}; subnet managers and storage stand where `equipment` of their name does"
         yield breach("CABLE-002", ("fabrics", name), missing, hint=hint, key=True)
 
 
 def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
-    """Cables that no kind reaches, by their own kind; of each the longest is worked out."""
+    """Report cables longer than any sold, by kind, with the terms of the longest."""
     name = cabling.fabric.name
-    left = [cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN]
+    unreached = [
+        cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN
+    ]
     for code, link in enumerate(cabling.links):
-        cables = [cable for cable in left if cabling.link[cable] == code]
+        cables = [cable for cable in unreached if cabling.link[cable] == code]
         if not cables:
             continue
         kind, rate, reach_m = link.kind, link.rate_gbps, cabling.reach_m[code]
         if not reach_m and not any(model.rate_gbps == rate for model in catalog.cables.values()):
             missing = f"{name}: no cable of {rate:g} Gb/s is known that the site buys"
             yield breach("CABLE-003", ("fabrics", name, "rate_gbps"), missing, hint="add one under `parts.cables`")
-        if not reach_m:  # CABLE-005 says which cables do not fit
+        if not reach_m:  # CABLE-005 reports cables that do not fit
             continue
         worst = max(cables, key=lambda cable: cabling.run_m[cable])
         a, b = (cabling.spots[end[worst]] for end in (cabling.fabric.cables.a, cabling.fabric.cables.b))
@@ -116,7 +118,7 @@ def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
 
 
 def _made_for_others(room: Room, cabling: Cabled) -> Iterator[Breach]:
-    """Cables that are not sold for what the fabric speaks."""
+    """Report cables that are not sold for the fabric's protocol."""
     speaks = "ethernet" if cabling.fabric.kind == "roce" else cabling.fabric.kind
     for index, model in enumerate(cabling.models):
         cable = room.catalog.cables[model]
@@ -128,16 +130,16 @@ def _made_for_others(room: Room, cabling: Cabled) -> Iterator[Breach]:
 
 
 def _unknown_ways(cabling: Cabled) -> Iterator[Breach]:
-    """Ways between two places of which something is not known."""
+    """Report ways between two places with an unknown distance."""
     if UNKNOWN not in cabling.run_m:
         return
-    said: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for cable, run in enumerate(cabling.run_m):
         a, b = cabling.spots[cabling.fabric.cables.a[cable]], cabling.spots[cabling.fabric.cables.b[cable]]
         if run != UNKNOWN or a is None or b is None:
             continue
         tall = a.standing.top_m is not None and b.standing.top_m is not None
-        said["the way between rooms (site.cabling.between_rooms_m)" if tall else "the height of a rack"] += 1
-    for what, count in said.items():
-        message = f"{cabling.fabric.name}: {count} cables have no lengths: missing {what}"
+        counts["the way between rooms (site.cabling.between_rooms_m)" if tall else "the height of a rack"] += 1
+    for fact, count in counts.items():
+        message = f"{cabling.fabric.name}: {count} cables have no lengths: missing {fact}"
         yield breach("CABLE-002", ("fabrics", cabling.fabric.name), message, key=True)

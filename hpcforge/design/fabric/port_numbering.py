@@ -4,9 +4,9 @@ Vendors count ports from 1 (`swp7`, `Eth1/7`, `ethernet1/1/7`), from 0 (`et-0/0/
 (`Ethernet24`, `fortyGigE0/24`). A numbering is settled only if it is the only one, of those that the words of the names
 and the switch model allow, that gives every reported name a port of its own, or if all of them agree.
 
-Evidence is what a swap of two plugs leaves as it is: the names that are reported, their gaps, the description of the
-system, and the model's ports and lanes. Which device is at which port is none: a numbering chosen because it makes the
-cables right would hide a swap.
+Evidence is whatever a swap of two plugs does not change: the reported names, their gaps, the description of the
+system, and the model's ports and lanes. The device at each port is not evidence: a numbering chosen because it makes
+the cables right would hide a swap.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hpcforge.design.fabric.graph import Fabric, logical_ports
 Counting = Literal["from 1", "from 0", "lanes from 0", "lanes from 1"]
 Place = tuple[int, ...]  # a port's number, and its lane from 1 if it is broken out
 _LONGEST = 100  # characters of a port's name
-_CHANCE = 200  # that numbers have wide gaps by chance is one in as many; then they count lanes
+_CHANCE = 200  # wide gaps between numbers happen by chance once in this many cases; above it, numbers count lanes
 _SHOWN = 4  # names in one message
-_DESCRIPTION = 1  # the source that may have free text
+_DESCRIPTION = 1  # the source with possible free text
 _NAME = re.compile(
     r"(?P<word>q?sfp[0-9]{2}-|(?:unit: 1 )?slot: 0 port: (?=[0-9])|[^0-9.]*?|[0-9]{1,3}g(?:e|igabitethernet))"
     r"(?P<numbers>[0-9]{1,6}(?:[/:-][0-9]{1,6})*)(?P<lane>s[0-9]{1,2}|[a-h])?(?P<unit>\.[0-9]{1,5})?"
@@ -52,7 +52,7 @@ _EVERY: frozenset[Counting] = frozenset({"from 1", "from 0", "lanes from 0", "la
 
 @dataclass(frozen=True)
 class InterfaceName:
-    """A port's name taken apart: `ethernet1/1/3:2` has the word `ethernet`, the numbers 1, 1, 3, and lane 2."""
+    """A port's name in parts: `ethernet1/1/3:2` has the word `ethernet`, the numbers 1, 1, 3, and lane 2."""
 
     word: str
     numbers: tuple[int, ...]
@@ -61,14 +61,14 @@ class InterfaceName:
 
 @dataclass(frozen=True)
 class Numbering:
-    """How a switch numbers its ports: the numbers before the port's, and what it counts."""
+    """A switch's numbering of ports: the numbers before the port's, and the way of counting."""
 
     before: tuple[int, ...]
     counting: Counting
     lanes: tuple[int, ...] = ()  # of each port, if it counts lanes
 
     def place(self, name: InterfaceName, broken_out: Mapping[int, int]) -> Place | None:
-        """Return the port, and the lane if the name has one; None: it has no such name in this numbering.
+        """Return the port, and the lane if the name has one; None: this numbering has no such name.
 
         `broken_out` has the number of ends that share a port, for each port that is split.
         """
@@ -83,7 +83,7 @@ class Numbering:
 
     @property
     def step(self) -> int:
-        """By how much the numbers of two neighbouring ports differ at least."""
+        """The least difference between the numbers of two neighbouring ports."""
         return min(self.lanes, default=1)
 
     def _by_lanes(self, number: int, broken_out: Mapping[int, int]) -> Place | None:
@@ -107,7 +107,7 @@ class PortFacts:
 
 @dataclass(frozen=True)
 class NumberedPorts:
-    """The label of each report of a switch's ports; without one, why its port is unknown."""
+    """The label of each report of a switch's ports, and the reason for unknown ports."""
 
     labels: Mapping[tuple[str, ...], str]
     unknown: str = ""
@@ -120,7 +120,7 @@ def port_facts(
     used = {device.model for fabric in fabrics for device in fabric.devices if device.model}
     ports = {model: models[model].ports or () for model in used}
     lanes = {
-        model: [possible_lanes(some.rate_gbps, some.connector) for some in of_model for _ in range(some.count)]
+        model: [possible_lanes(block.rate_gbps, block.connector) for block in of_model for _ in range(block.count)]
         for model, of_model in ports.items()
     }
     return PortFacts(lanes, names)
@@ -137,7 +137,7 @@ def possible_lanes(rate_gbps: float, connector: str | None) -> tuple[int, ...]:
 
 
 def interface_name(text: str) -> InterfaceName | None:
-    """Take a port's name apart; None: it is not the name of a port on the front."""
+    """Split a port's name into parts; None: it is not the name of a port on the front."""
     lower = text[: _LONGEST + 1].strip().lower()
     bridge, _, port = lower.partition("/")
     if re.search("[a-z]", bridge) and re.match("[a-z]", port):  # MikroTik: bridge/ether3
@@ -156,7 +156,7 @@ def interface_name(text: str) -> InterfaceName | None:
 
 
 def is_common_name(text: str) -> bool:
-    """Return whether switches name ports so; free text such as `gpu003` is not taken for the name of a port."""
+    """Return whether switches use such names of ports; free text such as `gpu003` is not one."""
     name = interface_name(text)
     word = name.word if name else "?"
     return bool(word) and (word in _JUNOS | _ETHERNET | _PLAIN or _vendor(word) or word.startswith(("sfp", "qsfp")))
@@ -176,7 +176,7 @@ def _countings(name: InterfaceName, system: str) -> frozenset[Counting]:
         ways = frozenset({"from 1"})
     else:
         ways = frozenset({"from 1", "from 0"})
-    return next((ways & of for text, of in _SYSTEMS if text in system.lower()), ways) or ways
+    return next((ways & convention for text, convention in _SYSTEMS if text in system.lower()), ways) or ways
 
 
 def _from_one(word: str, before: Place) -> bool:
@@ -192,14 +192,14 @@ def _vendor(word: str) -> bool:
 
 
 def _kind(name: InterfaceName) -> str:
-    """Names of one kind share the numbers of ports; names of two kinds may each begin with the first."""
+    """Return the kind of a name: names of one kind share the numbers of ports, each kind may begin at the first."""
     if name.word in _JUNOS:
         return "junos"
     return "gige" if name.word.endswith("gige") else name.word
 
 
 def _plausible(before: Place, word: str) -> bool:
-    """Whether numbers before the port's may be those of the only unit and slot; others may be of a second module."""
+    """Whether the numbers before the port's can be those of the only unit and slot; others may be a second module's."""
     highest = 0 if word in _JUNOS else 1
     module = len(before) > 1 and before[-1] and re.fullmatch(f"{_GIGABIT.pattern}|[a-z-]*gige", word)
     return all(number <= highest for number in before) and not module
@@ -237,28 +237,28 @@ class SwitchNumbering:
         sources: list[dict[tuple[str, ...], InterfaceName]] = []
         for source in range(max(map(len, reports), default=0)):
             texts = {report: report[source] for report in reports if len(report) > source}
-            named = {
+            parts = {
                 report: interface_name(text)
                 for report, text in texts.items()
                 if source != _DESCRIPTION or is_common_name(text)
             }
-            sources.append({report: name for report, name in named.items() if name})
-        outcomes = _joined([self._fitting(named, reports) if named else [] for named in sources])
+            sources.append({report: name for report, name in parts.items() if name})
+        outcomes = _joined([self._fitting(parts, reports) if parts else [] for parts in sources])
         labels = {
             report: label
             for report, label in (outcomes[0].items() if outcomes else ())
-            if all(each.get(report) == label for each in outcomes)
+            if all(outcome.get(report) == label for outcome in outcomes)
         }
         others = sorted({_texts(report) for report in reports if report not in labels})
-        some = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+        listed = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         if not others:
             return NumberedPorts(labels)
         if len(outcomes) > 1:
             return NumberedPorts(labels, f"{_ambiguous(outcomes)}; {self._way_out}")
         if labels or not any(sources):
-            return NumberedPorts(labels, f"not names of its ports: {some}")
+            return NumberedPorts(labels, f"not names of its ports: {listed}")
         model = f"{self.machine.ports} ports of {self.machine.model}"
-        return NumberedPorts({}, f"no numbering of the {model} fits {some}; {self._way_out}")
+        return NumberedPorts({}, f"no numbering of the {model} fits {listed}; {self._way_out}")
 
     @property
     def _way_out(self) -> str:
@@ -266,22 +266,22 @@ class SwitchNumbering:
         return f"settle it in the inventory for one or two ports as printed on the switch, {line}"
 
     def _fitting(
-        self, named: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
+        self, parts: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
     ) -> list[dict[tuple[str, ...], str]]:
-        """Return what each numbering makes of the names, for those that give each name a port of its own."""
+        """Return the labels by each numbering that gives every name a port of its own."""
         pinned = {name: label for label, text in self.names.items() if (name := interface_name(text))}
-        names = set(named.values()) | {name for name in pinned if any(_kind(name) == _kind(o) for o in named.values())}
+        names = set(parts.values()) | {name for name in pinned if any(_kind(name) == _kind(o) for o in parts.values())}
         if len({_kind(name) for name in names}) > 1:
             return []
         ways = frozenset.intersection(
-            *(_countings(name, reports[report]) for report, name in named.items()),
+            *(_countings(name, reports[report]) for report, name in parts.items()),
         )
         fitting: list[tuple[int, dict[tuple[str, ...], str]]] = []
         for numbering in self._numberings(next(iter(names)), ways):
             labels = {name: self.places.get(numbering.place(name, self.broken_out) or ()) for name in names}
-            apart = len(set(labels.values())) == len(names) and None not in labels.values()
-            if apart and all(labels.get(name, label) == label for name, label in pinned.items()):
-                fitting.append((numbering.step, {report: str(labels[name]) for report, name in named.items()}))
+            distinct = len(set(labels.values())) == len(names) and None not in labels.values()
+            if distinct and all(labels.get(name, label) == label for name, label in pinned.items()):
+                fitting.append((numbering.step, {report: str(labels[name]) for report, name in parts.items()}))
         widest = max((step for step, _ in fitting), default=1)
         return [labels for step, labels in fitting if (widest / step) ** (len(names) - 1) < _CHANCE]
 
@@ -327,12 +327,12 @@ def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:
 
 
 def _joined(fitting: Sequence[Sequence[dict[tuple[str, ...], str]]]) -> list[dict[tuple[str, ...], str]]:
-    """Return each different outcome: of all sources together if they agree, else of the first that has any."""
-    used = [each for each in fitting if each]
+    """Return the distinct outcomes: of all sources together if they agree, else of the first that has any."""
+    used = [source for source in fitting if source]
     agreeing: list[dict[tuple[str, ...], str]] = []
     for choice in product(*used) if used else ():
         labels: dict[tuple[str, ...], str] = {}
-        if all(labels.setdefault(report, label) == label for each in choice for report, label in each.items()):
+        if all(labels.setdefault(report, label) == label for source in choice for report, label in source.items()):
             agreeing.append(labels)
     outcomes: list[dict[tuple[str, ...], str]] = []
     for labels in agreeing or (used[0] if used else ()):

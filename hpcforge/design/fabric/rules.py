@@ -1,4 +1,4 @@
-"""Every rule that a fabric is judged by, as `hpcforge.design.facility.rules`: codes, and what is behind them. Pure."""
+"""Every rule that a fabric is judged by, as `hpcforge.design.facility.rules`: codes and explanations. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, whole
 
 @dataclass(frozen=True)
 class Leaf:
-    """How the ports of a leaf are shared out."""
+    """The division of a leaf's ports between ends and uplinks."""
 
     down: int  # physical ports for ends
     uplinks: int
@@ -44,7 +44,7 @@ class Cores:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """All cores."""
         return self.planes * self.per_plane
 
 
@@ -53,7 +53,7 @@ def leaf(ask: Ask) -> Leaf:
 
     uplinks = ceil((down x port rate + own) / (oversubscription x uplink rate)), `own` being the rate of ends with ports
     of their own; down + uplinks = ports, or each within its own ports where a model has some for ends and others for
-    uplinks. Of those, two are used even where one would do, so that one may fail.
+    uplinks. A leaf with ports for uplinks alone uses two even where one is enough, so that one may fail.
     """
     model, up_gbps = ask.leaf, ask.leaf_oversubscription * ask.uplink_rate_gbps
     ratio, own = ask.port_rate_gbps / up_gbps, ask.own_gbps / up_gbps
@@ -72,7 +72,7 @@ def spines(leaves: int, uplinks: int, model: Model, down: int | None = None) -> 
     """Return the fewest spines that every leaf reaches by equally many links; None where there are too many leaves.
 
     count >= leaves x uplinks / down, and uplinks is a multiple of count: three units of 32 DGX H100 have 24 leaves
-    with 32 uplinks, 24 x 32 / 64 = 12, but 32 is no multiple of 12 and one of 16 (NVIDIA DGX SuperPOD reference
+    with 32 uplinks, 24 x 32 / 64 = 12, but 32 is not a multiple of 12; it is one of 16 (NVIDIA DGX SuperPOD reference
     architecture, DGX H100: 24 leaf and 16 spine switches). `down`: ports of a spine for leaves; None: all.
     """
     ports = model.up_ports if down is None else down
@@ -85,11 +85,11 @@ def spines(leaves: int, uplinks: int, model: Model, down: int | None = None) -> 
 
 def divisors(number: int) -> Iterator[int]:
     """Yield the divisors of a number, the smallest first."""
-    return (each for each in range(1, number + 1) if number % each == 0)
+    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
 def spine_down(ask: Ask) -> int:
-    """Return a spine's ports for leaves where it has cores above it: down + ceil(down / oversubscription) <= ports."""
+    """Return a spine's ports for leaves if it has cores above it: down + ceil(down / oversubscription) <= ports."""
     ports = ask.spine.up_ports
     return max((d for d in range(ports) if d + whole(d / ask.spine_oversubscription) <= ports), default=0)
 
@@ -97,22 +97,20 @@ def spine_down(ask: Ask) -> int:
 def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
     """Return the spines of a group of at most `spine_down` leaves; uplinks are used downlinks / oversubscription."""
     down = spine_down(ask)
-    found = spines(leaves, uplinks, ask.spine, down)
-    if found is None:
+    fewest = spines(leaves, uplinks, ask.spine, down)
+    if fewest is None:
         raise AssertionError(f"{leaves} leaves > {down}")
-    used = leaves * found.per_leaf
+    used = leaves * fewest.per_leaf
     first = ask.spine.first_up + down
-    return Spines(found.count, found.per_leaf, found.stride, whole(used / ask.spine_oversubscription), first)
+    return Spines(fewest.count, fewest.per_leaf, fewest.stride, whole(used / ask.spine_oversubscription), first)
 
 
 def cores(groups: int, group: Spines, model: Model) -> Cores | None:
     """Return the fewest cores; None where there are more groups than a core has ports.
 
-    `planes` divides a group's spines, `per_plane` a spine's uplinks, and a core has a link from each group's
-    spines of its plane: groups x (spines
-    planes) x (uplinks
-    per_plane) <= ports. If several solutions have as few
-    cores, choose the one with fewest planes: the loss of a core is then spread over most spines.
+    `planes` divides a group's spines, `per_plane` a spine's uplinks, and a core has a link from each group's spines of
+    its plane: groups x (spines / planes) x (uplinks / per_plane) <= ports. If several solutions have as few cores,
+    choose the one with fewest planes: the loss of a core is then spread over most spines.
     """
     best: Cores | None = None
     for planes in divisors(group.count):

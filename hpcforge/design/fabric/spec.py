@@ -10,7 +10,7 @@ from hpcforge.errors import ExpectedError
 
 
 class CannotBuildError(ExpectedError):
-    """There is no such fabric. `code` is the rule that says so, `arithmetic` what was compared with what."""
+    """The fabric is impossible. `code` is the broken rule, `arithmetic` the comparison."""
 
     kind = "invalid"
 
@@ -48,7 +48,7 @@ class OwnPorts:
 
 @dataclass(frozen=True)
 class OtherEnd:
-    """An end that is no node of the fabric's `nodes`: a subnet manager, storage."""
+    """An end that is not among the fabric's `nodes`: a subnet manager, storage."""
 
     name: str
     links: int
@@ -77,12 +77,12 @@ class Ask:
     uplinks: int | None = None  # None: by the oversubscription
     peer_links: int = 2
     groups: int | None = None  # of a dragonfly; None: the fewest
-    own_leaves: int = 1  # leaves that ends with ports of their own are spread over
-    own_blocks: tuple[PortBlock, ...] = ()  # ports of each leaf that are kept for these ends
+    own_leaves: int = 1  # number of leaves for ends with ports of their own
+    own_blocks: tuple[PortBlock, ...] = ()  # ports of each leaf reserved for these ends
 
     @property
     def room(self) -> int:
-        """Nodes that the wiring has room for; one at least, as a fabric of other ends alone has a switch, too."""
+        """Nodes that the wiring has room for; at least one, as a fabric of other ends alone has a switch, too."""
         return max(self.designed_for, len(self.nodes), 1)
 
     @property
@@ -92,20 +92,20 @@ class Ask:
 
     @property
     def other_links(self) -> int:
-        """Links of all ends that are no nodes and take ports as nodes do."""
+        """Links of all ends that are not nodes and use the same ports as nodes."""
         return sum(end.links for end in self.endpoints if end.own is None)
 
     @property
     def own_gbps(self) -> float:
-        """What the ports of a leaf carry that are kept for ends with ports of their own, Gb/s."""
+        """The rate of a leaf's ports that are reserved for ends with ports of their own, Gb/s."""
         return sum(block.count * block.breakout * block.rate_gbps for block in self.own_blocks)
 
     @property
     def slots(self) -> int:
-        """Links of all ends that there is to be room for."""
+        """Links of all ends, present and future."""
         return self.room * self.rails + self.other_links
 
 
 def whole(ratio: float) -> int:
-    """Round up; what floating point adds to a whole number does not count."""
+    """Round up; a rounding error of floating point above a whole number does not count."""
     return ceil(ratio - 1e-9)

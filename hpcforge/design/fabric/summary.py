@@ -24,9 +24,9 @@ from hpcforge.design.fabric.graph import CABLE_KINDS, ENDS, Fabric, columns, ove
 # A fabric folded up, and the maximum flow through it.
 #
 # The spines of a group are folded to one switch, and all cores to one. Every leaf has equally many links to every
-# spine of its group, and every group to the cores of every plane, so that traffic can be spread evenly: what the
-# folded fabric carries, the fabric carries (a test compares it with the maximum flow of the graph). A group of a
-# dragonfly is folded to one switch, too; that is exact where halves are whole groups.
+# spine of its group, and every group to the cores of every plane, so traffic can be spread evenly. The folded fabric
+# therefore carries as much as the fabric (a test compares it with the maximum flow of the graph). A group of a
+# dragonfly is folded to one switch, too; that is exact if halves are whole groups.
 Key = TypeVar("Key")
 Half = Callable[[int, list[int]], float]  # of a leaf and the nodes on it, by link: how many of these links send
 
@@ -36,8 +36,8 @@ class Folded:
     """A fabric folded up, in numbers of links; devices by their number in the fabric."""
 
     ends: Mapping[int, list[int]]  # leaf: the node of each link that is plugged into it
-    group: Mapping[int, int]  # leaf: its group, or itself where no spine is above it
-    up: Mapping[int, int]  # leaf: links to its group; none where no spine is above it
+    group: Mapping[int, int]  # leaf: its group, or itself without a spine above it
+    up: Mapping[int, int]  # leaf: links to its group; none without a spine above it
     group_up: Mapping[int, int]  # group: links to the cores
     pairs: Mapping[tuple[int, int], int]  # links between two groups that are joined directly
     rate_gbps: float  # of a node's link
@@ -61,47 +61,47 @@ def fold(fabric: Fabric) -> Folded:
     return Folded(ends, group, up, group_up, pairs, fabric.rate_gbps, fabric.uplink_rate_gbps)
 
 
-def without_switch(fabric: Fabric, whole: Folded, switch: int) -> Folded:
+def without_switch(fabric: Fabric, folded: Folded, switch: int) -> Folded:
     """Return a folded fabric without one switch."""
     units = [device.unit or 0 for device in fabric.devices]
     device = fabric.devices[switch]
-    pairs = Counter(whole.pairs)
+    pairs = Counter(folded.pairs)
     for kind in ("peer", "global"):
         for a, b in zip(*columns(fabric, kind), strict=True):
             if switch in (a, b):
                 pairs[(a, b) if kind == "peer" else (units[a], units[b])] -= 1
     if device.kind == "leaf":
-        up = _less(whole.up, [switch] * whole.up.get(switch, 0))
-        return replace(whole, ends={**whole.ends, switch: []}, up=up, pairs=pairs)
+        up = _less(folded.up, [switch] * folded.up.get(switch, 0))
+        return replace(folded, ends={**folded.ends, switch: []}, up=up, pairs=pairs)
     lower, upper = columns(fabric, "leaf_spine")
-    up = _less(whole.up, (leaf for leaf, spine in zip(lower, upper, strict=True) if spine == switch))
+    up = _less(folded.up, (leaf for leaf, spine in zip(lower, upper, strict=True) if spine == switch))
     lower, upper = columns(fabric, "spine_core")
     lost = (units[spine] for spine, core in zip(lower, upper, strict=True) if switch in (spine, core))
-    return replace(whole, up=up, group_up=_less(whole.group_up, lost), pairs=pairs)
+    return replace(folded, up=up, group_up=_less(folded.group_up, lost), pairs=pairs)
 
 
-def without_cable(fabric: Fabric, whole: Folded, number: int) -> Folded:
+def without_cable(fabric: Fabric, folded: Folded, number: int) -> Folded:
     """Return a folded fabric without one cable."""
     a, b = fabric.cables.a[number], fabric.cables.b[number]
     kind = CABLE_KINDS[fabric.cables.kind[number]]
     unit, two = fabric.devices[a].unit or 0, fabric.devices[b].unit or 0
     if kind == "node_leaf":
-        left = list(whole.ends[b])
-        left.remove(a)
-        return replace(whole, ends={**whole.ends, b: left})
+        remaining = list(folded.ends[b])
+        remaining.remove(a)
+        return replace(folded, ends={**folded.ends, b: remaining})
     if kind == "leaf_spine":
-        return replace(whole, up=_less(whole.up, [a]))
+        return replace(folded, up=_less(folded.up, [a]))
     if kind == "spine_core":
-        return replace(whole, group_up=_less(whole.group_up, [unit]))
+        return replace(folded, group_up=_less(folded.group_up, [unit]))
     pair = (a, b) if kind == "peer" else (unit, two)
-    return replace(whole, pairs=_less(whole.pairs, [pair] if kind in ("peer", "global") else []))
+    return replace(folded, pairs=_less(folded.pairs, [pair] if kind in ("peer", "global") else []))
 
 
 def _less(counts: Mapping[Key, int], lost: Iterable[Key]) -> dict[Key, int]:
-    left = dict(counts)
+    remaining = dict(counts)
     for key in lost:
-        left[key] -= 1
-    return left
+        remaining[key] -= 1
+    return remaining
 
 
 def flow_gbps(folded: Folded, half: Half) -> float:
@@ -111,7 +111,7 @@ def flow_gbps(folded: Folded, half: Half) -> float:
     links between the sides are summed up. On the senders' side a leaf costs the rate that its ends take, on the other
     the rate that they send.
     """
-    sender: dict[int, float] = defaultdict(float)  # what a group costs that is on the senders' side
+    sender: dict[int, float] = defaultdict(float)  # cost of a group on the senders' side
     taker: dict[int, float] = defaultdict(float)
     for leaf, nodes in folded.ends.items():
         send = half(leaf, nodes)
@@ -134,21 +134,21 @@ def _joined(folded: Folded, sender: Mapping[int, float], taker: Mapping[int, flo
     With k of g groups on the senders' side, k x (g - k) pairs are cut, whichever groups they are: so choose the groups
     that cost least there.
     """
-    beside: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    neighbours: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (unit, two), links in folded.pairs.items():
-        beside[unit].append((two, links))
-        beside[two].append((unit, links))
+        neighbours[unit].append((two, links))
+        neighbours[two].append((unit, links))
     best = total = sum(taker.values())
     sending: set[int] = set()
     for group in sorted(sender, key=lambda g: sender[g] - taker[g]):
-        across = sum(-links if other in sending else links for other, links in beside[group])
+        across = sum(-links if neighbour in sending else links for neighbour, links in neighbours[group])
         total += sender[group] - taker[group] + across * folded.link_gbps
         sending.add(group)
         best = min(best, total)
     return best
 
 
-def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
+def halves(fabric: Fabric, folded: Folded) -> tuple[Half, ...]:
     """Cut a fabric in half in two ways: by nodes in their order, and by leaves in theirs.
 
     An odd node, or the leaf in the middle, is half on either side. In a leaf pair, whose nodes are on both leaves,
@@ -157,11 +157,11 @@ def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
     count = fabric.count("node")
     weights = [min(1.0, max(0.0, count / 2 - node)) for node in range(count)]
     parts: dict[int, float] = {}
-    left = sum(map(len, whole.ends.values())) / 2
-    for leaf in sorted(whole.ends, key=lambda leaf: (whole.group[leaf], leaf)):
-        there = len(whole.ends[leaf])
-        parts[leaf] = min(1.0, max(0.0, left / there)) if there else 0.0
-        left -= there
+    remaining = sum(map(len, folded.ends.values())) / 2
+    for leaf in sorted(folded.ends, key=lambda leaf: (folded.group[leaf], leaf)):
+        links = len(folded.ends[leaf])
+        parts[leaf] = min(1.0, max(0.0, remaining / links)) if links else 0.0
+        remaining -= links
 
     def by_nodes(_: int, nodes: list[int]) -> float:
         return sum(map(weights.__getitem__, nodes))
@@ -174,14 +174,14 @@ def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
 
 @dataclass(frozen=True)
 class Failure:
-    """What is lost with one switch, or one cable: the first of its kind."""
+    """The loss of one switch or one cable, the first of its kind."""
 
     what: str  # "leaf", "spine", "core", or a kind of cable
     name: str  # the switch, or both ends of the cable
-    alike: int  # how many there are of its kind
+    alike: int  # number of its kind
     links_lost: int  # links of nodes
-    nodes_cut_off: int  # nodes that have no link left
-    bisection_gbps: float  # what is left between the same halves
+    nodes_cut_off: int  # nodes without a remaining link
+    bisection_gbps: float  # that remains between the same halves
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a fabric carries."""
+    """The measures of a fabric."""
 
     oversubscription: dict[str, float]
     bisection_gbps: float  # in one direction
@@ -205,29 +205,28 @@ class Metrics:
 
 
 def metrics(fabric: Fabric) -> Metrics:
-    """Compute all of it."""
-    whole = fold(fabric)
-    cuts = halves(fabric, whole)
-    carried = min(flow_gbps(whole, half) for half in cuts)
-    return Metrics(oversubscription(fabric), carried, paths(fabric), tuple(_failures(fabric, cuts, whole)))
+    """Compute the measures of a fabric."""
+    folded = fold(fabric)
+    cuts = halves(fabric, folded)
+    carried = min(flow_gbps(folded, half) for half in cuts)
+    return Metrics(oversubscription(fabric), carried, paths(fabric), tuple(_failures(fabric, cuts, folded)))
 
 
 def bisection_gbps(fabric: Fabric) -> float:
     """Return the rate at which half of the nodes can send to the other half at once, Gb/s of one direction.
 
     The smaller of two: nodes halved in their order, and leaves halved in theirs. For a tree that is not oversubscribed
-    this is nodes x links x rate
-    2.
+    this is nodes x links x rate / 2.
     """
-    whole = fold(fabric)
-    return min(flow_gbps(whole, half) for half in halves(fabric, whole))
+    folded = fold(fabric)
+    return min(flow_gbps(folded, half) for half in halves(fabric, folded))
 
 
 def paths(fabric: Fabric) -> tuple[Paths, ...]:
-    """Shortest ways between the first leaf and the last of its group, and the last of another group.
+    """Return the shortest ways from the first leaf to the last of its group, and to the last of another group.
 
     In one group: over each spine, links from the one leaf x links to the other. In two groups: over each core, ways up
-    to it x ways down from it; of these as many share no cable as can leave the leaf and go on from the spine.
+    to it x ways down from it. As many of these share no cable as can leave the leaf and continue from the spine.
     """
     links: dict[int, Counter[int]] = defaultdict(Counter)  # from a device up
     for kind in ("leaf_spine", "spine_core"):
@@ -240,13 +239,13 @@ def paths(fabric: Fabric) -> tuple[Paths, ...]:
     first = leaves[0]
     near = [leaf for leaf in leaves[1:] if group[leaf] == group[first]]
     far = [leaf for leaf in leaves[1:] if group[leaf] != group[first]]
-    found = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
+    near_paths = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
     if far and fabric.count("core"):
         uplinks, two = (_up_to_cores(links, leaf) for leaf in (first, far[-1]))
         over = _over("leaves of two groups", uplinks, two)
         disjoint = min(_disjoint_up(links, first), _disjoint_up(links, far[-1]))
-        found.append(Paths(over.between, over.switches, over.ways, disjoint))
-    return (*found, *_direct(fabric))
+        near_paths.append(Paths(over.between, over.switches, over.ways, disjoint))
+    return (*near_paths, *_direct(fabric))
 
 
 def _over(between: str, uplinks: Counter[int], two: Counter[int]) -> Paths:
@@ -268,7 +267,7 @@ def _disjoint_up(links: dict[int, Counter[int]], leaf: int) -> int:
 
 
 def _direct(fabric: Fabric) -> Iterator[Paths]:
-    """Ways over no other switch: between the switches of a leaf pair, and between groups of a dragonfly."""
+    """Yield the ways without a switch between: of a leaf pair, and of two groups of a dragonfly."""
     peers = fabric.cable_counts["peer"]
     if peers:
         yield Paths("the two leaves", 0, peers, peers)
@@ -278,32 +277,32 @@ def _direct(fabric: Fabric) -> Iterator[Paths]:
         yield Paths("two groups", 0, fewest, fewest)
 
 
-def _failures(fabric: Fabric, cuts: Sequence[Half], whole: Folded) -> Iterator[Failure]:
+def _failures(fabric: Fabric, cuts: Sequence[Half], folded: Folded) -> Iterator[Failure]:
     """Yield what the loss of the first switch of each kind costs, and of the first cable of each."""
-    links = Counter(node for nodes in whole.ends.values() for node in nodes)
-    for what in ("leaf", "spine", "core"):
-        number = next((index for index, device in enumerate(fabric.devices) if device.kind == what), None)
+    links = Counter(node for nodes in folded.ends.values() for node in nodes)
+    for device_kind in ("leaf", "spine", "core"):
+        number = next((index for index, device in enumerate(fabric.devices) if device.kind == device_kind), None)
         if number is not None:
             yield _failure(
-                fabric, cuts, links, what, without_switch(fabric, whole, number), fabric.devices[number].name
+                fabric, cuts, links, device_kind, without_switch(fabric, folded, number), fabric.devices[number].name
             )
     kinds = fabric.cables.kind
     for index, kind in enumerate(CABLE_KINDS):
         if fabric.cable_counts[kind] and kind not in ("other_leaf", "local"):
             cut = kinds.index(index)
-            yield _failure(fabric, cuts, links, kind, without_cable(fabric, whole, cut), _cable(fabric, cut))
+            yield _failure(fabric, cuts, links, kind, without_cable(fabric, folded, cut), _cable(fabric, cut))
 
 
-def _failure(fabric: Fabric, cuts: Sequence[Half], links: Counter[int], what: str, left: Folded, name: str) -> Failure:
-    still = Counter(node for nodes in left.ends.values() for node in nodes)
-    alike = fabric.cables.kind.count(CABLE_KINDS.index(what)) if what in CABLE_KINDS else _count(fabric, what)
+def _failure(fabric: Fabric, cuts: Sequence[Half], links: Counter[int], kind: str, rest: Folded, name: str) -> Failure:
+    still = Counter(node for nodes in rest.ends.values() for node in nodes)
+    count = fabric.cables.kind.count(CABLE_KINDS.index(kind)) if kind in CABLE_KINDS else _count(fabric, kind)
     return Failure(
-        what=what,
+        what=kind,
         name=name,
-        alike=alike,
+        alike=count,
         links_lost=links.total() - still.total(),
         nodes_cut_off=len(links) - len(still),
-        bisection_gbps=min(flow_gbps(left, half) for half in cuts),
+        bisection_gbps=min(flow_gbps(rest, half) for half in cuts),
     )
 
 
@@ -312,7 +311,7 @@ def _count(fabric: Fabric, kind: str) -> int:
 
 
 def _cable(fabric: Fabric, number: int) -> str:
-    """Both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
+    """Return both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
     c, devices = fabric.cables, fabric.devices
     a, b = c.a[number], c.b[number]
     port, two = fabric.port_label(a, c.a_port[number]), fabric.port_label(b, c.b_port[number])
@@ -320,7 +319,7 @@ def _cable(fabric: Fabric, number: int) -> str:
 
 
 def fabric_design(cabling: Cabled) -> FabricDesign:
-    """Sum a fabric up."""
+    """Return the summary of a fabric."""
     fabric = cabling.fabric
     carried = metrics(fabric)
     return FabricDesign(
@@ -342,7 +341,7 @@ def fabric_design(cabling: Cabled) -> FabricDesign:
         },
         oversubscription=carried.oversubscription,
         bisection_gbps=carried.bisection_gbps,
-        paths=tuple(Ways(way.between, way.switches, way.ways, way.disjoint) for way in carried.paths),
+        paths=tuple(Ways(path.between, path.switches, path.ways, path.disjoint) for path in carried.paths),
         failures=tuple(
             Loss(
                 failure.what,
@@ -378,7 +377,7 @@ def _placed(cabling: Cabled) -> Iterator[SwitchPlace]:
         if device.kind not in ENDS:
             yield SwitchPlace(
                 name=device.name,
-                kind=device.kind,  # type: ignore[arg-type]  # what is no end is a switch
+                kind=device.kind,  # type: ignore[arg-type]  # a switch, as it is not an end
                 model=device.model or "",
                 unit=None if device.unit is None else device.unit + 1,
                 rail=None if device.rail is None else device.rail + 1,
@@ -400,7 +399,7 @@ def _ends(fabric: Fabric, ends: tuple[str, int, str, int]) -> tuple[str, str]:
 
 
 def _end(fabric: Fabric, name: str, port: int) -> str:
-    """Device and port; a device that is there no more has its number for a label."""
+    """Return device and port; a device that the fabric has lost shows the port's number."""
     device = fabric.index.get(name)
     if device is None:
         return f"{name} port {port}"

@@ -1,6 +1,6 @@
-"""A fabric as nested groups of nodes: who is a switch apart, who a spine group, and what leads out of each group. Pure.
+"""A fabric as nested groups of nodes: below one switch, below one spine group, and each group's uplinks. Pure.
 
-This is what a scheduler needs to keep a job together, and what bounds traffic between the nodes of a job.
+A scheduler needs these groups to keep a job together, and they bound the traffic between the nodes of a job.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Fabric
 
-# What joins groups at each level; the first is joined by the nodes themselves: leaves that share a node are one group.
+# The kinds of cables that join groups at each level. Nodes join the first: leaves that share a node are one group.
 _JOINS: tuple[frozenset[CableKind], ...] = (
     frozenset({"node_leaf"}),  # other ends do not count: storage on two leaves does not make them one
     frozenset({"leaf_spine", "local", "peer"}),
@@ -29,14 +29,14 @@ class SwitchGroup:
 
     switches: tuple[int, ...]  # devices, ascending; leaves first
     nodes: tuple[str, ...]  # in the order of the fabric
-    up_gbps: float  # what leads out of the group to the level above, one direction; 0 at the top
+    up_gbps: float  # of the group's links to the level above, one direction; 0 at the top
 
 
 @dataclass(frozen=True)
 class Level:
-    """All groups of one level, none of which share a node."""
+    """All groups of one level. No two of them share a node."""
 
-    by: Literal["leaf", "spine", "core", "group", "whole"]  # what joins a group: "group" and "whole" of a dragonfly
+    by: Literal["leaf", "spine", "core", "group", "whole"]  # the common switch; "group" and "whole" of a dragonfly
     groups: tuple[SwitchGroup, ...]
 
 
@@ -46,7 +46,7 @@ def levels(fabric: Fabric) -> tuple[Level, ...]:
     The rails of one scalable unit are one group, since each of its nodes is on all of its leaves; so is a leaf pair.
     """
     parent = list(range(len(fabric.devices)))
-    found: list[Level] = []
+    distinct_levels: list[Level] = []
     for depth, joins in enumerate(_JOINS):
         codes = {CABLE_KINDS.index(kind) for kind in joins}
         used = False
@@ -56,9 +56,9 @@ def levels(fabric: Fabric) -> tuple[Level, ...]:
                 parent[_root(parent, a)] = _root(parent, b)
         if used or not depth:
             level = Level(_BY["dragonfly" in fabric.topology][depth], _groups(fabric, parent))
-            if not found or len(level.groups) < len(found[-1].groups):
-                found.append(level)
-    return tuple(found)
+            if not distinct_levels or len(level.groups) < len(distinct_levels[-1].groups):
+                distinct_levels.append(level)
+    return tuple(distinct_levels)
 
 
 def _root(parent: list[int], device: int) -> int:
@@ -79,10 +79,10 @@ def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
         elif device.kind != "endpoint":
             switches.setdefault(root, []).append(index)
     up: dict[int, float] = {}
-    other = CABLE_KINDS.index("other_leaf")
+    other_code = CABLE_KINDS.index("other_leaf")
     for a, b, kind in zip(fabric.cables.a, fabric.cables.b, fabric.cables.kind, strict=True):
         root_a, root_b = _root(parent, a), _root(parent, b)
-        if root_a != root_b and kind != other:
+        if root_a != root_b and kind != other_code:
             up[root_a] = up.get(root_a, 0.0) + fabric.uplink_rate_gbps
             up[root_b] = up.get(root_b, 0.0) + fabric.uplink_rate_gbps
     return tuple(
@@ -91,7 +91,7 @@ def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
 
 
 def among(level: Level, nodes: Iterable[str]) -> tuple[tuple[SwitchGroup, tuple[str, ...]], ...]:
-    """Return the groups of a level that have some of these nodes, each with those it has."""
-    wanted = frozenset(nodes)
-    shares = ((group, tuple(name for name in group.nodes if name in wanted)) for group in level.groups)
+    """Return the groups of a level with some of these nodes, each with its share of them."""
+    selected = frozenset(nodes)
+    shares = ((group, tuple(name for name in group.nodes if name in selected)) for group in level.groups)
     return tuple((group, share) for group, share in shares if share)

@@ -42,11 +42,11 @@ class Topology:
     """One topology as data; in topology.yaml its name is that of its plugin."""
 
     plugin: Plugin
-    fabric: str | None  # that it was made from; None: none is between the nodes
+    fabric: str | None  # the source of the topology; None: no fabric connects the nodes
     dragonfly: bool  # TopologyParam=dragonfly: jobs are spread over as many groups as they can use, or kept in one
     switches: tuple[SlurmSwitch, ...]  # of a tree, the lowest first
     blocks: tuple[Block, ...]  # of topology/block
-    block_sizes: tuple[int, ...]  # nodes: what is planned with, then twice, four times, ... as much
+    block_sizes: tuple[int, ...]  # nodes: the planning size, then twice, four times, ... as much
 
     @property
     def empty(self) -> bool:
@@ -62,11 +62,11 @@ def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: st
     """
     if name is not None:
         return next((fabric for fabric in fabrics if fabric.name == name), None)
-    wanted = set(workers)
+    worker_names = set(workers)
     fast = [
         fabric
         for fabric in fabrics
-        if fabric.kind != "ethernet" and any(device.name in wanted for device in fabric.devices)
+        if fabric.kind != "ethernet" and any(device.name in worker_names for device in fabric.devices)
     ]
     return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.rails, default=None)
 
@@ -93,12 +93,12 @@ def topologies(
     """
     possible = {"flat", *(("tree", "block") if fabric else ()), *(("block",) if domains else ())}
     first: Plugin = plugin if plugin in possible else "flat"
-    beside = {name: nodes for name, nodes in others.items() if name in possible and name != first}
+    additional = {name: nodes for name, nodes in others.items() if name in possible and name != first}
     if domains and first != "block":
-        beside.setdefault("block", domains)
-    if first == "flat" and not beside:
+        additional.setdefault("block", domains)
+    if first == "flat" and not additional:
         return ()
-    more = (shrunk(topology(fabric, workers, name, domains, further), nodes) for name, nodes in beside.items())
+    more = (shrunk(topology(fabric, workers, name, domains, further), nodes) for name, nodes in additional.items())
     return (topology(fabric, workers, first, domains, further), *more)
 
 
@@ -130,51 +130,52 @@ def _shares(
     fabric: Fabric | None, further: Sequence[Fabric], workers: Collection[str]
 ) -> Iterator[tuple[Fabric, tuple[str, ...]]]:
     """Yield the fabrics, each with the workers that no earlier one has."""
-    left = dict.fromkeys(workers)
-    for each in (fabric, *further) if fabric else ():
-        share = tuple(name for name in left if name in each.index)
-        left = {name: None for name in left if name not in each.index}
-        yield each, share
+    remaining = dict.fromkeys(workers)
+    for candidate in (fabric, *further) if fabric else ():
+        share = tuple(name for name in remaining if name in candidate.index)
+        remaining = {name: None for name in remaining if name not in candidate.index}
+        yield candidate, share
 
 
-def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
-    """Return what is left of it with these workers alone; switches and blocks without any are left out."""
-    there, switches = frozenset(workers), list[SlurmSwitch]()
-    for slurm_switch in whole.switches:  # the lowest first
+def shrunk(original: Topology, workers: Collection[str]) -> Topology:
+    """Return the topology with these workers alone, without empty switches and blocks."""
+    present, switches = frozenset(workers), list[SlurmSwitch]()
+    for slurm_switch in original.switches:  # the lowest first
         below = {switch.name for switch in switches}
-        nodes = tuple(name for name in slurm_switch.nodes if name in there)
+        nodes = tuple(name for name in slurm_switch.nodes if name in present)
         above = tuple(name for name in slurm_switch.switches if name in below)
         if nodes or above:
             switches.append(SlurmSwitch(slurm_switch.name, nodes, above))
-    kept = (Block(block.name, tuple(name for name in block.nodes if name in there)) for block in whole.blocks)
-    blocks = tuple(block for block in kept if block.nodes)
-    return replace(whole, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
+    reduced = (Block(block.name, tuple(name for name in block.nodes if name in present)) for block in original.blocks)
+    blocks = tuple(block for block in reduced if block.nodes)
+    return replace(original, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
 
 
 def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], ...]:
     """Return these nodes in the parts that Slurm keeps apart; one part where a job of all of them can be placed.
 
     By eval_nodes_tree.c and eval_nodes_block.c of Slurm 24.11: the nodes of a job are below one switch, or in one row
-    of as many blocks as the least of BlockSizes that is enough; in any blocks where none is.
+    of as many blocks as the least sufficient BlockSizes; in any blocks if none suffices.
     """
     if topology.blocks:
         first, *_ = topology.block_sizes
         row = next((size // first for size in topology.block_sizes if size >= len(nodes)), len(topology.blocks))
         rows = (topology.blocks[at : at + row] for at in range(0, len(topology.blocks), row))
-        sets = [frozenset(name for block in each for name in block.nodes) for each in rows]
+        sets = [frozenset(name for block in members for name in block.nodes) for members in rows]
     else:
         sets = [_below(topology, switch) for switch in tops(topology.switches)]
-    shares = (tuple(name for name in nodes if name in each) for each in sets)
+    shares = (tuple(name for name in nodes if name in members) for members in sets)
     return tuple(share for share in shares if share)
 
 
 def _below(topology: Topology, switch: SlurmSwitch) -> frozenset[str]:
-    by_name, left, found = {each.name: each for each in topology.switches}, [switch], set[str]()
-    while left:
-        each = left.pop()
-        found.update(each.nodes)
-        left += (by_name[name] for name in each.switches)
-    return frozenset(found)
+    by_name = {slurm_switch.name: slurm_switch for slurm_switch in topology.switches}
+    pending, node_names = [switch], set[str]()
+    while pending:
+        slurm_switch = pending.pop()
+        node_names.update(slurm_switch.nodes)
+        pending += (by_name[name] for name in slurm_switch.switches)
+    return frozenset(node_names)
 
 
 def _elsewhere(shares: Shares, workers: Collection[str]) -> tuple[str, ...]:
@@ -205,18 +206,18 @@ def tops(switches: Sequence[SlurmSwitch]) -> tuple[SlurmSwitch, ...]:
 
 
 def _joined(sets: Sequence[Collection[str]]) -> set[str]:
-    """Return the first set with all those that share a name with it, or with one that does."""
+    """Return the union of the first set and all sets connected to it by shared names."""
     joined = {*sets[0]}
-    for _ in sets:  # each round joins a set more, or none
+    for _ in sets:  # each round joins at least one more set, or none is left
         for names in sets:
             if not joined.isdisjoint(names):
                 joined |= {*names}
     return joined
 
 
-def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
-    below: dict[str, str] = {}  # node to the switch that it is below, as far as the levels have come
-    for level in found:
+def _tree(fabric: Fabric, fabric_levels: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
+    below: dict[str, str] = {}  # node to the switch above it, by the levels so far
+    for level in fabric_levels:
         shares = among(level, workers)
         if len(shares) == len(set(below.values())):
             continue  # joins none of the workers' switches
@@ -252,16 +253,16 @@ def _blocks(shares: Shares, workers: Collection[str], domains: Domains, name: st
     for fabric, share in shares:
         lowest = levels(fabric)[0]
         for number, (group, nodes) in enumerate(among(lowest, share), start=1):
-            if left := tuple(node for node in nodes if node not in domains):
-                yield Block(_name(fabric, lowest, group, number, alone=False), left)
+            if remaining := tuple(node for node in nodes if node not in domains):
+                yield Block(_name(fabric, lowest, group, number, alone=False), remaining)
     if elsewhere := tuple(node for node in _elsewhere(shares, workers) if node not in domains):
         yield Block(f"{name}-elsewhere" if name else "elsewhere", elsewhere)
 
 
 def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:
-    """Sizes to plan with, nodes: the smallest block, and that times powers of two up to the number of blocks.
+    """Return the planning sizes, nodes: the smallest block times powers of two, up to the number of blocks.
 
-    Slurm (topology.conf, BlockSizes) wants each of them to be the first times a power of two, and does not start where
+    Slurm (topology.conf, BlockSizes) requires each of them to be the first times a power of two, and does not start if
     a block has fewer nodes than the first: "children count lower than bblock_node_cnt" (seen with 24.11).
     """
     counts = [len(block.nodes) for block in blocks]

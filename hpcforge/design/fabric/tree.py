@@ -15,12 +15,12 @@ Cabled = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Places:
-    """Which leaves there are and what is plugged into them."""
+    """The leaves of a tree, and the ports of their ends."""
 
     units: Sequence[int | None]  # of each leaf
     rails: Sequence[int | None]
-    groups: Sequence[Sequence[int]]  # leaves whose spines are the same, where there are three tiers
-    ends: Iterable[Port]  # leaf (from 0) and port of every link of the nodes that there is room for
+    groups: Sequence[Sequence[int]]  # leaves that share spines; used in three tiers
+    ends: Iterable[Port]  # leaf (from 0) and port of every link of nodes, present or future
     others: Iterable[Port]  # of every link of other ends
 
 
@@ -40,13 +40,9 @@ def tree(ask: Ask, share: Leaf, places: Places, slots: str, notes: tuple[str, ..
 
 
 def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
-    """Return the bound of three tiers: a core has a port for each group, a group has N leaves, and a leaf has M
-    ends.
+    """Return the bound of three tiers: a core has a port for each group, a group has N leaves, and a leaf has M ends.
 
-    For equal switches without oversubscription this is ports x (ports
-    2) x (ports
-    2) = ports^3
-    4.
+    For equal switches without oversubscription this is ports x (ports / 2) x (ports / 2) = ports^3 / 4.
     """
     groups, leaves = ask.spine.up_ports, spine_down(ask)
     in_rails = ask.topology == "rail-optimised" and ask.rails > 1
@@ -86,8 +82,8 @@ def uplinks(
     """
     ask, leaf_ = wiring.ask, wiring.first_leaf + index
     for link in range(share.uplinks):
-        again, spine = divmod(link, group.count)
-        port = ask.spine.first_up + position + again * group.stride
+        repeat, spine = divmod(link, group.count)
+        port = ask.spine.first_up + position + repeat * group.stride
         yield leaf_, up_port(ask, share.down, link), first_spine + spine, port
 
 
@@ -129,7 +125,7 @@ def _to_cores(wiring: Wiring, group: Spines, above: Cores, groups: int) -> Itera
             index, plane = divmod(position, above.planes)
             spine = wiring.first_spine + number * group.count + position
             for link in range(group.uplinks):
-                again, core = divmod(link, above.per_plane)
-                port = wiring.ask.spine.first_up + number * in_plane + index + again * above.stride
+                repeat, core = divmod(link, above.per_plane)
+                port = wiring.ask.spine.first_up + number * in_plane + index + repeat * above.stride
                 core_ = wiring.first_core + plane * above.per_plane + core
                 yield spine, group.first_up + link, core_, port

@@ -20,29 +20,29 @@ _IN_TURN = ("leaf-pair", "rail-optimised")  # topologies in which the links of a
 
 
 def reserve(ask: Ask, leaves: int) -> Ask:
-    """Return what is left to build with ports kept on each leaf for ends spread over some. Raises CannotBuildError."""
+    """Return the request with ports reserved on each leaf for ends with ports of their own. Raises CannotBuildError."""
     most: dict[OwnPorts, int] = {}
     for own, _, slot in own_places(ask, leaves):
         most[own] = max(most.get(own, 0), slot + 1)
-    taken: Counter[int] = Counter()  # by the first port of a kind
+    used: Counter[int] = Counter()  # by the first port of a kind
     blocks = []
     for own, links in most.items():
         count = -(-links // own.breakout)
-        taken[own.first] += count
-        if taken[own.first] > own.count:
-            what = f"ends of {own.rate_gbps:g} Gb/s take {taken[own.first]} ports of a leaf"
+        used[own.first] += count
+        if used[own.first] > own.count:
+            demand = f"ends of {own.rate_gbps:g} Gb/s take {used[own.first]} ports of a leaf"
             message = f"{ask.leaf.name} has too few ports for ends with a rate of their own"
             hint = "a switch with more such ports, a `breakout` of these ends, or fewer links"
-            raise CannotBuildError("FABRIC-001", message, f"{what} > {own.count}", hint)
-        blocks.append(PortBlock(own.first + own.count - taken[own.first], count, own.rate_gbps, own.breakout))
-    return replace(ask, leaf=_without(ask.leaf, taken), own_leaves=leaves, own_blocks=tuple(blocks))
+            raise CannotBuildError("FABRIC-001", message, f"{demand} > {own.count}", hint)
+        blocks.append(PortBlock(own.first + own.count - used[own.first], count, own.rate_gbps, own.breakout))
+    return replace(ask, leaf=_without(ask.leaf, used), own_leaves=leaves, own_blocks=tuple(blocks))
 
 
-def _without(model: Model, taken: Counter[int]) -> Model:
+def _without(model: Model, used: Counter[int]) -> Model:
     return replace(
         model,
-        end_ports=model.end_ports - taken[model.first_end],
-        up_ports=model.up_ports - taken[model.first_up],
+        end_ports=model.end_ports - used[model.first_end],
+        up_ports=model.up_ports - used[model.first_up],
     )
 
 
@@ -126,19 +126,19 @@ class Wiring:
     def plug_ends(self, leaf_ports: Iterable[Port]) -> None:
         """Plug all nodes, link by link, into leaf ports (leaves counted from 0).
 
-        Ports after those of the nodes there are stay free: they are for nodes that there is to be room for.
+        Later ports stay free for future nodes.
         """
-        ports = self._taken(leaf_ports)
+        ports = self._count_rates(leaf_ports)
         links = [(index, link + 1) for index in range(len(self.ask.nodes)) for link in range(self.ask.rails)]
         first = self.first_leaf
         self.add("node_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=False)))
 
     def plug_endpoints(self, leaf_ports: Iterable[Port], down: int) -> None:
-        """Plug the ends that are no nodes: into `leaf_ports`, or into the ports that are kept for them.
+        """Plug the ends that are not nodes: into `leaf_ports`, or into the ports reserved for them.
 
         `down` is the physical ports of a leaf that may hold other ends.
         """
-        ask, shared, own = self.ask, iter(self._taken(leaf_ports)), own_ports(self.ask, down)
+        ask, shared, own = self.ask, iter(self._count_rates(leaf_ports)), own_ports(self.ask, down)
         cables = (
             (len(ask.nodes) + index, link + 1, self.first_leaf + leaf, port)
             for index, end in enumerate(ask.endpoints)
@@ -149,8 +149,8 @@ class Wiring:
         for end, leaf, _ in own_places(ask, ask.own_leaves):
             self._gbps[leaf] += end.rate_gbps
 
-    def _taken(self, leaf_ports: Iterable[Port]) -> list[Port]:
-        """Count the rate of places for ends, leaf by leaf."""
+    def _count_rates(self, leaf_ports: Iterable[Port]) -> list[Port]:
+        """Add the rate of places for ends, leaf by leaf; return the ports."""
         ports = list(leaf_ports)
         for leaf, _ in ports:
             self._gbps[leaf] += self.ask.rate_gbps
@@ -181,7 +181,7 @@ class Wiring:
 
 
 def switches(ask: Ask, kind: DeviceKind, places: Sequence[tuple[int | None, int | None]], model: Model) -> list[Device]:
-    """Switches of a kind, "<fabric>-<kind>-001" and so on; `places` has the unit and rail of each."""
+    """Return the switches of a kind, "<fabric>-<kind>-001" and so on; `places` has the unit and rail of each."""
     ports = model.first_up + model.up_ports - 1 if model.first_up >= model.first_end else 0
     ports = max(ports, model.first_end + model.end_ports - 1)
     if kind == "leaf":

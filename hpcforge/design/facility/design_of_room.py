@@ -30,7 +30,7 @@ from hpcforge.design.facility.site_rules import (
 )
 
 
-# The bill of materials: what the blueprint comes to, line by line.
+# The bill of materials, line by line.
 def bom(room: Room) -> tuple[BomLine, ...]:
     """Return one line a model: servers, what is fitted into them, switches, racks, PDUs and UPSs."""
     return (*_servers(room), *_fitted(room), *_switches(room), *_racks(room), *_ups_lines(room))
@@ -42,7 +42,7 @@ def _servers(room: Room) -> Iterator[BomLine]:
         counts[kind.model, kind.watts.node_w] += len(kind.names)
     for (model, each_w), count in counts.items():
         server = room.catalog.servers[model]
-        yield BomLine("server", model, said(server), count, False, each_w, server.weight_kg)
+        yield BomLine("server", model, describe(server), count, False, each_w, server.weight_kg)
 
 
 def _metal(room: Room) -> Iterator[NodeKind]:
@@ -65,13 +65,13 @@ def _fitted(room: Room) -> Iterator[BomLine]:
             drives[model] += count * len(kind.names)
     for (model, included), count in gpus.items():
         gpu = room.catalog.gpus.get(model)
-        yield BomLine("gpu", model, said(gpu), count, included, gpu.tdp_w if gpu else None, None)
+        yield BomLine("gpu", model, describe(gpu), count, included, gpu.tdp_w if gpu else None, None)
     for model, count in nics.items():
         nic = room.catalog.nics.get(model)
-        yield BomLine("nic", model, said(nic), count, False, nic.max_w if nic else None, None)
+        yield BomLine("nic", model, describe(nic), count, False, nic.max_w if nic else None, None)
     for model, count in drives.items():
         drive = room.catalog.drives.get(model)
-        yield BomLine("drive", model, said(drive), count, False, drive.max_w if drive else None, None)
+        yield BomLine("drive", model, describe(drive), count, False, drive.max_w if drive else None, None)
 
 
 def _switches(room: Room) -> Iterator[BomLine]:
@@ -80,7 +80,7 @@ def _switches(room: Room) -> Iterator[BomLine]:
         counts[mount.model] += 1
     for model, count in counts.items():
         switch = room.catalog.switches[model]
-        yield BomLine("switch", model, said(switch), count, False, switch.max_w, switch.weight_kg)
+        yield BomLine("switch", model, describe(switch), count, False, switch.max_w, switch.weight_kg)
 
 
 def _racks(room: Room) -> Iterator[BomLine]:
@@ -92,10 +92,10 @@ def _racks(room: Room) -> Iterator[BomLine]:
             pdus[rack.spec.pdu] += len(rack.spec.feeds)
     for model, count in racks.items():
         rack_model = room.catalog.racks[model]
-        yield BomLine("rack", model, said(rack_model), count, False, None, rack_model.weight_kg)
+        yield BomLine("rack", model, describe(rack_model), count, False, None, rack_model.weight_kg)
     for model, count in pdus.items():
         pdu = room.catalog.pdus[model]
-        yield BomLine("pdu", model, said(pdu), count, False, None, pdu.weight_kg)
+        yield BomLine("pdu", model, describe(pdu), count, False, None, pdu.weight_kg)
 
 
 def _ups_lines(room: Room) -> Iterator[BomLine]:
@@ -105,10 +105,10 @@ def _ups_lines(room: Room) -> Iterator[BomLine]:
             counts[feed.ups.model] += feed.ups.count
     for model, count in counts.items():
         ups = room.catalog.ups[model]
-        yield BomLine("ups", model, said(ups), count, False, None, ups.weight_kg)
+        yield BomLine("ups", model, describe(ups), count, False, None, ups.weight_kg)
 
 
-def said(entry: CatalogEntry | None) -> str:
+def describe(entry: CatalogEntry | None) -> str:
     """Return an entry's description in a sentence, or the entry that it resembles; "" without either."""
     if entry is None:
         return ""
@@ -117,7 +117,7 @@ def said(entry: CatalogEntry | None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Facility:
-    """A room with everything in its place, and what rules say of it."""
+    """A room with everything in its place, and the breaches of its rules."""
 
     room: Room
     layout: Layout
@@ -129,14 +129,14 @@ class Facility:
 
 
 def facility(room: Room, layout: Layout) -> Facility:
-    """Load what stands in its place, and judge."""
+    """Compute the loads of a placed room, and check the rules."""
     loaded = load_racks(room, layout)
     feeds = carried(room, loaded)
     power = _power(room)
     cooling = _cooling(room, power)
     wrong = {kind.names for kind in room.kinds if is_impossible(kind, room.catalog)}
-    # without any, no names of thousands of nodes are hashed
-    possible = [each for each in loaded if not wrong or not _has_any(each, wrong)]
+    # without any, skip hashing thousands of names
+    possible = [loaded_rack for loaded_rack in loaded if not wrong or not _has_any(loaded_rack, wrong)]
     breaches = (
         *missing_parts(room, layout),
         *node_breaches(room),
@@ -156,23 +156,23 @@ def _has_any(rack: LoadedRack, kinds: Set[tuple[str, ...]]) -> bool:
 
 
 def _unless(wrong: bool, breaches: Iterable[Breach]) -> Iterator[Breach]:
-    """Leave out errors of sums that have machines in them that there cannot be."""
+    """Leave out errors of sums that include impossible machines."""
     return (breach for breach in breaches if not wrong or breach.judged != "error")
 
 
 def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
-    """Say what is not checked once, though several places may lack the same fact."""
-    said: set[tuple[str, str]] = set()
+    """Report an unchecked rule once, though several places may lack the same fact."""
+    reported: set[tuple[str, str]] = set()
     for breach in breaches:
         if breach.judged == "not-checked":
-            if (breach.code, breach.message) in said:
+            if (breach.code, breach.message) in reported:
                 continue
-            said.add((breach.code, breach.message))
+            reported.add((breach.code, breach.message))
         yield breach
 
 
 def design(facility: Facility, blueprint: str) -> d.FacilityDesign:
-    """Return what stands in racks as a design shows it; `blueprint` is the path that it names."""
+    """Return the facility as a design shows it; `blueprint` is the path that it names."""
     room = facility.room
     return d.FacilityDesign(
         name=room.blueprint.name,
@@ -238,8 +238,8 @@ def _cooling(room: Room, power: d.Power) -> d.Cooling:
 
 
 def _row(room: Room) -> tuple[str, ...]:
-    told = [name for text in (room.site.row if room.site else ()) for name in hostlist.expand(text)]
-    return tuple(dict.fromkeys([*told, *room.racks]))
+    listed = [name for text in (room.site.row if room.site else ()) for name in hostlist.expand(text)]
+    return tuple(dict.fromkeys([*listed, *room.racks]))
 
 
 def _feed(facility: Facility, name: str) -> d.FeedLoad:
@@ -263,9 +263,9 @@ def _phases(
 ) -> tuple[d.Phase, ...]:
     amps = units.line_amps(loads, volts, wiring)
     watts = units.line_watts(loads, wiring)
-    worst = [units.line_amps(each, volts, wiring) for each in lost] or [amps]
+    worst = [units.line_amps(values, volts, wiring) for values in lost] or [amps]
     return tuple(
-        d.Phase(f"L{line + 1}", watts[line], amps[line], limit_a, max(each[line] for each in worst))
+        d.Phase(f"L{line + 1}", watts[line], amps[line], limit_a, max(values[line] for values in worst))
         for line in range(len(loads))
     )
 
@@ -369,10 +369,10 @@ def _pdus(room: Room, loaded_rack: LoadedRack) -> tuple[d.PduLoad, ...]:
 
 
 def _hardware(room: Room) -> tuple[d.Hardware, ...]:
-    alike: dict[tuple[object, ...], list[NodeKind]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[NodeKind]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal:
-            alike[kind.model, kind.watts.node_w, kind.watts.origin, kind.watts.parts].append(kind)
+            groups[kind.model, kind.watts.node_w, kind.watts.origin, kind.watts.parts].append(kind)
     return tuple(
         d.Hardware(
             model=kinds[0].model,
@@ -382,5 +382,5 @@ def _hardware(room: Room) -> tuple[d.Hardware, ...]:
             origin=kinds[0].watts.origin,
             parts=kinds[0].watts.parts,
         )
-        for kinds in alike.values()
+        for kinds in groups.values()
     )

@@ -14,20 +14,20 @@ from hpcforge.design.facility.room import Rack, Room
 
 @dataclass(frozen=True)
 class Carried:
-    """What one feed carries, at maximum, before diversity."""
+    """The load of one feed, at maximum, before diversity."""
 
     phases: tuple[float, ...]  # W, as `units.line_amps` takes them
     wiring: str
-    lost: Mapping[str, tuple[float, ...]]  # by the other feed that is lost
+    lost: Mapping[str, tuple[float, ...]]  # by the other, lost feed
 
     @property
     def load_w(self) -> float:
-        """With all feeds, W."""
+        """The load with all feeds, W."""
         return sum(self.phases)
 
     @property
     def worst(self) -> tuple[float, str | None]:
-        """The most it carries when any one other is lost, W, and which one that is."""
+        """The highest load with one other feed lost, W, and that feed."""
         return max(((sum(loads), name) for name, loads in self.lost.items()), default=(self.load_w, None))
 
 
@@ -60,7 +60,7 @@ def carried(room: Room, loaded: Iterable[LoadedRack]) -> dict[str, Carried]:
 
 
 def _delta(room: Room, feed: str, loaded: Iterable[LoadedRack]) -> bool:
-    """Tell whether a feed's loads are between lines: those of the first rack on it decide how it is written."""
+    """Tell whether a feed's loads are between lines, by the first rack on it."""
     first = next((loaded_rack.rack for loaded_rack in loaded if feed in loaded_rack.rack.spec.feeds), None)
     if first is None or first.pdu is None:
         return False
@@ -82,7 +82,7 @@ def _add(rack: Rack, loads: Loads, into: dict[str, list[float]], factor: float =
 
 
 def run_time_min(ups: Ups, count: int, load_w: float) -> float | None:
-    """How long UPSs carry a load that they share, minutes; None where nothing is published of it.
+    """Return how long UPSs carry a shared load, minutes; None without published figures.
 
     Between two points of the maker's curve in proportion; more than its heaviest point: 0; less than its lightest: that
     point's. Without a curve: usable battery energy x efficiency / load.

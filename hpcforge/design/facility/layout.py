@@ -16,26 +16,26 @@ How = Literal["given", "pinned", "proposed"]
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """Something at a place in a rack."""
+    """A thing at a place in a rack."""
 
     name: str
     kind: Literal["node", "switch", "equipment", "pdu"]
     load: Load
-    u: int  # the lowest unit it takes
+    u: int  # the lowest unit that it takes
     height: int
     how: How
     node: NodeKind | None = None
-    units: tuple[int, ...] = ()  # all it takes, where that is no plain run
-    loc: Loc | None = None  # where the blueprint speaks of it, where that does not follow from its kind
+    units: tuple[int, ...] = ()  # its units, if they are not a plain run
+    loc: Loc | None = None  # its place in the blueprint, if that does not follow from its kind
 
     @property
     def taken(self) -> tuple[int, ...]:
-        """Every unit it takes."""
+        """All units that it takes."""
         return self.units or tuple(range(self.u, self.u + self.height))
 
     @property
     def runs(self) -> tuple[tuple[int, ...], ...]:
-        """The units it takes, run by run, from the top down."""
+        """The units that it takes, run by run, from the top down."""
         if not self.units:
             return (self.taken,)
         runs: list[list[int]] = []
@@ -53,12 +53,12 @@ class Filling:
 
     rack: Rack
     items: list[Item] = field(default_factory=list)
-    owner: dict[int, str] = field(default_factory=dict)  # unit to what takes it
+    owner: dict[int, str] = field(default_factory=dict)  # unit to the item in it
     power_w: float = 0.0
     weight_kg: float = 0.0
 
     def put(self, item: Item) -> None:
-        """Add an item; the first one to take a unit has it."""
+        """Add an item; a unit stays with the first item that takes it."""
         self.items.append(item)
         self.reserve(item.name, item.taken, item.load)
 
@@ -70,7 +70,7 @@ class Filling:
         self.weight_kg += load.weight_kg or 0.0
 
     def gaps(self, height: int) -> Iterator[int]:
-        """Yield the units from which `height` units are free, lowest first; none where the rack's height is unknown."""
+        """Yield the units from which `height` units are free, lowest first; none if the rack's height is unknown."""
         free = 0
         for unit in range(1, (self.rack.model.rack_units or 0) + 1):
             free = 0 if unit in self.owner else free + 1
@@ -89,7 +89,7 @@ class Filling:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where everything stands, and what could not be placed."""
+    """The place of everything, and the items without one."""
 
     racks: Mapping[str, tuple[Item, ...]]
     place_of: Mapping[str, tuple[str, Item]]  # nodes: rack and item
@@ -105,5 +105,5 @@ def item_of(name: str, kind: NodeKind, u: int, how: How) -> Item:
 
 def allowed_racks(room: Room, kind: NodeKind) -> tuple[str, ...]:
     """Return the racks in which a group's nodes may stand."""
-    named = room.blueprint.nodes[kind.group].rack
-    return hostlist.expand(named) if named else tuple(room.racks)
+    racks = room.blueprint.nodes[kind.group].rack
+    return hostlist.expand(racks) if racks else tuple(room.racks)

@@ -14,9 +14,10 @@ _TOLERANCE = 0.05  # nominal voltages of one system are spelled 400, 415 or 208,
 
 
 def pdu_volts(room: Room, rack: Rack, feed: str) -> float | None:
-    """Voltage that arrives at a rack's PDU on a feed, V: the feed's, whatever the PDU is made for; None: not known.
+    """Return the voltage at a rack's PDU on a feed, V: the feed's, whatever the PDU is made for; None: not known.
 
-    Line to line of three phases; of a PDU of one phase what it hangs between. None also where it does not fit the feed.
+    Line to line for three phases; for a PDU of one phase, that between its two connections. None also if the PDU does
+    not fit the feed.
     """
     how = hangs(rack, room.feeds[feed])
     if how is None:
@@ -25,7 +26,7 @@ def pdu_volts(room: Room, rack: Rack, feed: str) -> float | None:
 
 
 def pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
-    """Continuous power of a rack's PDU on a feed, W; None where it is not known."""
+    """Return the continuous power of a rack's PDU on a feed, W; None if it is not known."""
     return None if room.derating is None else most_pdu_w(room, rack, feed)
 
 
@@ -38,7 +39,7 @@ def most_pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
 
 
 def pdu_terms(room: Room, rack: Rack, feed: str) -> str:
-    """How `most_pdu_w` came about."""
+    """Return the terms of `most_pdu_w`."""
     pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
     if pdu is None or volts is None or pdu.amps is None or pdu.phases is None:
         return "not known"
@@ -46,7 +47,7 @@ def pdu_terms(room: Room, rack: Rack, feed: str) -> str:
 
 
 def pdus_known(room: Room, rack: Rack) -> bool:
-    """Tell whether it is known what each of a rack's PDUs carries."""
+    """Tell whether the capacity of each of a rack's PDUs is known."""
     return all(pdu_w(room, rack, feed) is not None for feed in rack.spec.feeds)
 
 
@@ -56,7 +57,7 @@ def ratings_known(room: Room, rack: Rack) -> bool:
 
 
 def pdu_a(room: Room, rack: Rack) -> float | None:
-    """Continuous current of each line of a PDU, A; None where it is not known."""
+    """Return the continuous current of each line of a PDU, A; None if it is not known."""
     return None if room.derating is None else most_pdu_a(room, rack)
 
 
@@ -66,7 +67,7 @@ def most_pdu_a(room: Room, rack: Rack) -> float | None:
 
 
 def feed_w(room: Room, feed: Feed) -> float | None:
-    """Continuous power of a feed, W: its limit or its breaker, after derating."""
+    """Return the continuous power of a feed, W: its limit or its breaker, after derating."""
     return None if room.derating is None else most_feed_w(room, feed)
 
 
@@ -78,20 +79,20 @@ def most_feed_w(room: Room, feed: Feed) -> float | None:
 
 
 def feed_terms(room: Room, feed: Feed) -> str:
-    """How `most_feed_w` came about."""
+    """Return the terms of `most_feed_w`."""
     if feed.limit_w is not None:
         return f"{room.most_derating:g} x {units.kw(feed.limit_w)}"
     return units.breaker_terms(feed.volts, feed.amps or 0.0, feed.phases, room.most_derating)
 
 
 def feed_a(room: Room, feed: Feed) -> float | None:
-    """Continuous current of each line of a feed, A."""
+    """Return the continuous current of each line of a feed, A."""
     limit = feed_w(room, feed)
     return None if limit is None else limit / (feed.volts * (sqrt(3) if feed.phases == 3 else 1))
 
 
 def outlet_volts(room: Room, rack: Rack, feed: str) -> float | None:
-    """Voltage at the outlets of a rack's PDU on a feed, V."""
+    """Return the voltage at the outlets of a rack's PDU on a feed, V."""
     pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
     if pdu is None or volts is None or (pdu.phases == 3 and pdu.wiring is None):
         return None
@@ -99,7 +100,7 @@ def outlet_volts(room: Room, rack: Rack, feed: str) -> float | None:
 
 
 def hangs(rack: Rack, feed: Feed) -> str | None:
-    """How a rack's PDUs hang on a feed: on all its phases, between a line and neutral, or two lines; None: not."""
+    """Return how a rack's PDUs connect to a feed: all phases, line and neutral, or two lines; None: no fit."""
     return None if rack.pdu is None else fits(rack.pdu, feed)
 
 
@@ -118,7 +119,7 @@ def fits(pdu: Pdu, feed: Feed) -> str | None:
 
 
 def power_feeds(room: Room) -> tuple[PowerFeed, ...]:
-    """Each feed with its limit and, by rack, the part of the rack's PDUs that hang on it."""
+    """Return each feed with its limit and, by rack, the part of the rack's PDUs on it."""
     return tuple(
         PowerFeed(
             name,

@@ -23,7 +23,7 @@ Loads = tuple[tuple[float, ...], ...]  # PDU by PDU the load of each phase, W
 
 @dataclass(frozen=True, eq=False)
 class Stranded:
-    """A machine that keeps fewer supplies than it needs when a feed is lost."""
+    """A machine with too few supplies left when a feed is lost."""
 
     index: int  # in the rack's items
     feed: str
@@ -34,14 +34,14 @@ class Stranded:
 
 @dataclass(frozen=True, eq=False)
 class RackLoad:
-    """The loads of one rack; the same object for racks that are loaded alike."""
+    """The loads of one rack; racks with equal loads share the object."""
 
     phases: Loads
     lost: Mapping[str, Loads]  # by the feed that is lost
     inlets: tuple[Mapping[str, int], ...]  # PDU by PDU, supplies by kind of inlet
     inlets_unknown: tuple[str, ...]  # labels of loads whose inlets are not known
     stranded: tuple[Stranded, ...]
-    supplies_unknown: tuple[str, ...]  # labels of loads of which it is not known how many supplies they have or need
+    supplies_unknown: tuple[str, ...]  # labels of loads with an unknown number of present or required supplies
     power_w: float
     weight_kg: float
     power_unknown: tuple[str, ...]
@@ -49,7 +49,7 @@ class RackLoad:
 
     @cached_property
     def pdu_w(self) -> tuple[float, ...]:
-        """Load of each PDU, W."""
+        """The load of each PDU, W."""
         return tuple(sum(phases) for phases in self.phases)
 
     def without_another(self, pdu: int, feed: str) -> list[tuple[float, ...]]:
@@ -59,7 +59,7 @@ class RackLoad:
 
 @dataclass(frozen=True, eq=False)
 class LoadedRack:
-    """A rack, what stands in it, and its loads."""
+    """A rack with its items and loads."""
 
     rack: Rack
     items: tuple[Item, ...]
@@ -68,24 +68,24 @@ class LoadedRack:
 
 def load_racks(room: Room, layout: Layout) -> tuple[LoadedRack, ...]:
     """Return every rack with its loads."""
-    known: dict[object, RackLoad] = {}
+    loads: dict[object, RackLoad] = {}
     loaded = []
     for name, rack in room.racks.items():
         items = layout.racks[name]
-        alike = alike_as(rack, items)
-        if alike not in known:
-            known[alike] = rack_load(rack, items)
-        loaded.append(LoadedRack(rack, items, known[alike]))
+        key = alike_as(rack, items)
+        if key not in loads:
+            loads[key] = rack_load(rack, items)
+        loaded.append(LoadedRack(rack, items, loads[key]))
     return tuple(loaded)
 
 
 def alike_as(rack: Rack, items: Iterable[Item]) -> object:
-    """Return a key that racks have in common if they are loaded alike."""
-    return (rack.key, rack.ordinal % 3, tuple((_what(item), item.u) for item in items))
+    """Return the same key for racks with equal loads."""
+    return (rack.key, rack.ordinal % 3, tuple((_load_key(item), item.u) for item in items))
 
 
-def _what(item: Item) -> object:
-    """Return what makes racks with this item alike: for machines their kind or model, not their name."""
+def _load_key(item: Item) -> object:
+    """Return the part of an item that its loads depend on: for machines their kind or model, not their name."""
     return id(item.node or item.load) if item.kind in ("node", "switch") else item.name
 
 
@@ -105,7 +105,7 @@ def rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
         inlets=_inlets(rack, loads, lines),
         inlets_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _inlets_known(load)),
         stranded=tuple(_stranded(rack, plugged, lines)),
-        supplies_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _known(load)),
+        supplies_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _supplies_known(load)),
         power_w=sum(load.least_w for load in loads),
         weight_kg=known_kg,
         power_unknown=_unique(load.label for load in loads if load.power_w is None),
@@ -121,7 +121,7 @@ def _inlets_known(load: Load) -> bool:
     return load.psu is not None and load.psu.inlet is not None and load.psu.count is not None
 
 
-def _known(load: Load) -> bool:
+def _supplies_known(load: Load) -> bool:
     return load.psu is not None and load.psu.count is not None and load.psu.needed is not None
 
 
@@ -131,7 +131,7 @@ def phase_count(rack: Rack) -> int:
 
 
 def _plugs(rack: Rack, item: Item) -> Iterator[tuple[int, int]]:
-    """Yield PDU and phase of each supply of a machine; of one whose supplies are not known, every PDU and phase."""
+    """Yield PDU and phase of each supply of a machine; all PDUs and phases if its supplies are unknown."""
     pdus, phases = len(rack.spec.feeds), phase_count(rack)
     count = item.load.psu.count if item.load.psu else None
     if count is None:
@@ -139,14 +139,14 @@ def _plugs(rack: Rack, item: Item) -> Iterator[tuple[int, int]]:
         return
     if not pdus:
         return
-    turn, each = (item.u - 1) // max(1, item.height), ceil(count / pdus)
+    turn, per_pdu = (item.u - 1) // max(1, item.height), ceil(count / pdus)
     for supply in range(count):
         pdu = (supply + turn) % pdus
-        yield pdu, (turn * each + supply // pdus + pdu + rack.ordinal) % phases
+        yield pdu, (turn * per_pdu + supply // pdus + pdu + rack.ordinal) % phases
 
 
 def _sum(rack: Rack, loads: list[Load], lines: list[list[tuple[int, int]]], lost: str | None) -> Loads:
-    """Add up what each phase carries; a machine that keeps no supply carries nothing."""
+    """Sum up the load of each phase; a machine without a remaining supply loads none."""
     feeds = rack.spec.feeds
     sums = [[0.0] * phase_count(rack) for _ in feeds]
     for load, plugs in zip(loads, lines, strict=True):
@@ -171,7 +171,7 @@ def _stranded(rack: Rack, plugged: list[tuple[int, Item]], lines: list[list[tupl
         psu = item.load.psu
         if psu is None or psu.count is None or psu.needed is None:
             continue
-        left = {feed: sum(feeds[pdu] != feed for pdu, _ in plugs) for feed in dict.fromkeys(feeds)}
-        worst = min(left, key=lambda feed: left[feed], default=None)
-        if worst is not None and left[worst] < psu.needed:
-            yield Stranded(index, worst, left[worst], psu.needed, psu.count)
+        remaining = {feed: sum(feeds[pdu] != feed for pdu, _ in plugs) for feed in dict.fromkeys(feeds)}
+        worst = min(remaining, key=lambda feed: remaining[feed], default=None)
+        if worst is not None and remaining[worst] < psu.needed:
+            yield Stranded(index, worst, remaining[worst], psu.needed, psu.count)

@@ -1,9 +1,9 @@
 """The position of every item: given, pinned or proposed. Pure.
 
 *Given*: `rack: "g[01-08]"` with `u: [3, 11, 19, 27]` puts the group's first four nodes into g01, at those lowest units
-in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. What is left of the
-last rack stays free. A node that the inventory has pinned at one of these places keeps it, so that the list may change
-without moving it. *Pinned*: the inventory has the position of a node that was given none. *Proposed*: all others;
+in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. The rest of the last
+rack stays free. A node that the inventory has pinned at one of these places keeps it, so that the list may change
+without moving it. *Pinned*: the inventory has the position of a node without a declared one. *Proposed*: all others;
 see `propose`. Switches come between the two: see `mounting`.
 """
 
@@ -27,11 +27,11 @@ from hpcforge.design.facility.rules import Breach, not_checked
 # Places for switches: the racks that their fabric names, evenly filled in order, from the top of each down.
 #
 # A switch's place follows from its number among the switches of its fabric, so that it stays where it is as long as
-# the fabric's size and the racks do; `hpcforge pin` writes it down, and then it stays in any case.
+# the fabric's size and the racks do; `hpcforge pin` records it, and then it stays in any case.
 def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
-    """Put switches into racks, pinned ones first; yield what finds no room."""
-    full: set[tuple[str, int]] = set()  # racks without so many free units
-    left: dict[tuple[Loc, str], list[str]] = defaultdict(list)
+    """Put switches into racks, pinned ones first; report those without room."""
+    full: set[tuple[str, int]] = set()  # racks without this number of free units
+    unplaced: dict[tuple[Loc, str], list[str]] = defaultdict(list)
     waiting = [mount for mount in room.mounts if mount.racks]
     for mount in waiting:
         yield from _pinned_switches(room, mount, fillings)
@@ -47,8 +47,8 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
             missing = f"no published height of racks {hostlist.fold(mount.racks)}: switches have no place in them"
             yield not_checked("RACK-011", mount.loc, missing)
         elif not _put(mount, fillings, full):
-            left[mount.loc, mount.model].append(mount.name)
-    for (loc, model), names in left.items():
+            unplaced[mount.loc, mount.model].append(mount.name)
+    for (loc, model), names in unplaced.items():
         height = next(mount.height for mount in waiting if mount.model == model)
         racks = next(mount.racks for mount in waiting if mount.name == names[0])
         message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
@@ -89,17 +89,17 @@ def _put(mount: SwitchPlace, fillings: dict[str, Filling], full: set[tuple[str, 
     return False
 
 
-# Places for nodes that were given none: heavy low, load spread over racks and feeds.
+# Places for nodes without a declared one: heavy nodes low, load spread over racks and feeds.
 #
-# The heaviest models go first, each into the lowest gap of a rack that takes it, of all such racks the one whose feeds,
-# then which itself, is loaded least. Within a model, names follow racks and units in order, so that neighbours in name
-# are neighbours in the rack. What is proposed depends on all nodes that wait: `hpcforge pin` makes it stay.
+# The heaviest models come first. Each takes the lowest gap of a rack, and of several possible racks the one with the
+# least loaded feeds, then the least loaded rack. Within a model, names follow racks and units in order, so that
+# neighbours in name are neighbours in the rack. A proposal depends on all waiting nodes: `hpcforge pin` fixes it.
 Feeds = tuple[str, ...]
 Slot = tuple[int, int, str]  # rack's place in the order of racks, unit, rack
 
 
 def propose(room: Room, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]) -> Iterator[Breach]:
-    """Put waiting nodes into racks; yield what finds no room, and what should be pinned."""
+    """Put waiting nodes into racks; report those without room, and those to be pinned."""
     if not fillings:
         return
     proposed: dict[str, list[str]] = defaultdict(list)
@@ -125,7 +125,7 @@ def _heaviest_first(waiting: list[tuple[str, NodeKind]]) -> list[tuple[NodeKind,
 
 
 class _Racks:
-    """The racks that nodes of one kind may stand in, least loaded first."""
+    """The possible racks for nodes of one kind, least loaded first."""
 
     def __init__(self, room: Room, fillings: dict[str, Filling], kind: NodeKind) -> None:
         self.room, self.fillings, self.kind, self.load = room, fillings, kind, load_of(kind)
@@ -143,23 +143,23 @@ class _Racks:
             heapq.heapify(heap)
 
     def slots(self, count: int) -> Iterator[Slot]:
-        """Yield so many places, fewer where there is no more room; what is yielded is taken."""
+        """Yield `count` places, fewer if the racks are full, and mark them as taken."""
         for _ in range(count):
-            found = next((slot for feeds in self._feeds_by_load() if (slot := self._take(feeds))), None)
-            if found is None:
+            place = next((slot for feeds in self._feeds_by_load() if (slot := self._take(feeds))), None)
+            if place is None:
                 return
-            yield found
+            yield place
 
     def _feeds_by_load(self) -> list[Feeds]:
         return sorted((f for f in self.heaps if self.heaps[f]), key=lambda feeds: (self._feed_load(feeds), feeds))
 
     def _feed_load(self, feeds: Feeds) -> float:
-        """Load of the fullest of a rack's feeds, as a part of its limit where that is given."""
+        """Return the load of the fullest of a rack's feeds, as a part of its limit if that is set."""
         limits = ((self.feed_w[name], self.room.feeds[name].limit_w) for name in feeds)
         return max((load / (limit or 1.0) for load, limit in limits), default=0.0)
 
     def _take(self, feeds: Feeds) -> Slot | None:
-        """Take the lowest gap of the least loaded rack on these feeds; a rack without one is not asked again."""
+        """Take the lowest gap of the least loaded rack on these feeds; a rack without one is not tried again."""
         heap, height = self.heaps[feeds], self.kind.server.rack_units or 1
         while heap:
             _, index, name = heap[0]
@@ -175,15 +175,15 @@ class _Racks:
         return None
 
     def _lowest(self, filling: Filling, height: int) -> int | None:
-        """Take the lowest gap from which PDUs, their phases and outlets carry the rack; None: there is none."""
+        """Take the lowest gap in which PDUs, their phases and outlets carry the rack; None without one."""
         rack = filling.rack
         for u in filling.gaps(height):
             item = item_of("", self.kind, u, "proposed")
             items = (*filling.items, *self.taken[rack.name], item)
-            alike = alike_as(rack, items)
-            if alike not in self.carried:
-                self.carried[alike] = carries(self.room, rack, items)
-            if self.carried[alike]:
+            key = alike_as(rack, items)
+            if key not in self.carried:
+                self.carried[key] = carries(self.room, rack, items)
+            if self.carried[key]:
                 self.taken[rack.name].append(item)
                 return u
         return None
@@ -196,7 +196,7 @@ class _Racks:
         return filling.power_w / (filling.rack.spec.limit_w or 1.0)
 
     def _fits(self, filling: Filling, height: int) -> bool:
-        """Tell whether one more of the kind keeps a rack within the limits that are known."""
+        """Tell whether one more of the kind keeps a rack within the known limits."""
         rack, server = filling.rack, self.kind.server
         units = rack.model.rack_units or 0
         cooling = self.room.site.cooling.rack_limit_w if self.room.site else None
@@ -247,7 +247,7 @@ def place(room: Room) -> Layout:
         _furnish(filling)
     waiting: list[tuple[str, NodeKind]] = []
     for key, group in room.blueprint.nodes.items():
-        breaches += _given(room, key, group, fillings, waiting)
+        breaches += _place_declared(room, key, group, fillings, waiting)
     homeless = [(name, kind) for name, kind in waiting if not _pinned(room, name, kind, fillings, breaches)]
     breaches += mount(room, fillings)
     breaches += propose(room, fillings, homeless)
@@ -269,7 +269,7 @@ def _furnish(filling: Filling) -> None:
 
 
 def _lay_pdus(filling: Filling) -> None:
-    """Lay PDUs that do not stand upright into the highest free units; RACK-007 tells of those that do not fit."""
+    """Lay PDUs that are not upright into the highest free units; RACK-007 reports those that do not fit."""
     rack = filling.rack
     if rack.pdu is None or not rack.pdu.rack_units or rack.model.rack_units is None:
         return
@@ -289,10 +289,10 @@ def pdu_names(rack: Rack) -> Iterator[str]:
         yield f"{rack.name}-{feed}{nth if nth > 1 else ''}"
 
 
-def _given(
+def _place_declared(
     room: Room, key: str, group: NodeGroup, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]
 ) -> Iterator[Breach]:
-    """Place the nodes of a group that were given a rack and units; the others wait."""
+    """Place the nodes of a group with declared rack and units; the others wait."""
     names = hostlist.expand(key)
     metal = [(name, kind) for name in names if (kind := room.kind_of[name]).metal]
     if not metal or (group.rack is None and metal[0][1].floor):
@@ -327,10 +327,12 @@ def _given(
 
 
 def _moved(key: str, pins: Mapping[str, Place], at: Mapping[str, Place]) -> Iterator[Breach]:
-    """Yield the nodes that a change of `rack` or `u` moves from where the inventory has pinned them."""
+    """Report the nodes that a change of `rack` or `u` moves from their pinned places."""
     moved = [name for name, pin in pins.items() if name in at and at[name] != pin]
     if moved:
-        ways = [f"{name} from {_where(pins[name])} to {_where(at[name])}" for name in moved[:_MOST_MOVES]]
+        ways = [
+            f"{name} from {_describe_place(pins[name])} to {_describe_place(at[name])}" for name in moved[:_MOST_MOVES]
+        ]
         rest = [f"and {len(moved) - _MOST_MOVES} more"] if len(moved) > _MOST_MOVES else []
         message = f"this change moves {hostlist.fold(moved)} within racks: {', '.join([*ways, *rest])}"
         hint = "move the machines, then `hpcforge pin BLUEPRINT`; or restore `rack` and `u`"
@@ -338,11 +340,11 @@ def _moved(key: str, pins: Mapping[str, Place], at: Mapping[str, Place]) -> Iter
 
 
 def moves(layout: Layout) -> list[str]:
-    """Return which nodes a change moves within racks, as RACK-012 names them."""
+    """Return the messages of RACK-012 on nodes that a change moves within racks."""
     return [breach.message for breach in layout.breaches if breach.code == "RACK-012"]
 
 
-def _where(place: Place) -> str:
+def _describe_place(place: Place) -> str:
     return f"{place[0]} unit {place[1]}"
 
 
@@ -355,13 +357,13 @@ def _say(model: str, fact: str) -> str:
 
 
 def _pinned(room: Room, name: str, kind: NodeKind, fillings: dict[str, Filling], breaches: list[Breach]) -> bool:
-    """Place a node where the inventory has pinned it; False if it has not."""
+    """Place a node at its pinned place in the inventory; False without one."""
     pin = room.pins.get(name)
     if pin is None:
         return False
     if pin.rack not in fillings or pin.rack not in allowed_racks(room, kind):
-        named = room.blueprint.nodes[kind.group].rack
-        wrong = f"but `rack` says {named}" if named and pin.rack in fillings else "which is no rack of this blueprint"
+        racks = room.blueprint.nodes[kind.group].rack
+        wrong = f"but `rack` says {racks}" if racks and pin.rack in fillings else "which is no rack of this blueprint"
         hint = f"correct `positions: {name}:` in the inventory"
         breaches.append(
             Breach("RACK-009", ("nodes", kind.group), f"{name} is pinned in {pin.rack}, {wrong}", None, hint, key=True)

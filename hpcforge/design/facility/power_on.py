@@ -1,8 +1,8 @@
-"""In which turns machines are switched on, or work at full power, so that racks, PDUs and feeds carry it. Pure.
+"""Turns in which machines are switched on, or work at full power, within the limits of racks, PDUs and feeds. Pure.
 
-Every machine is counted at its maximum from the moment it starts. What starts together in one turn adds at most `STEP`
-of what a rack, a PDU or a feed carries, or is one machine. A machine of which there is not enough left stays off.
-Of a rack's PDUs each carries the same part: which one a supply is plugged into is left to the design's own rules.
+Every machine counts with its maximum from its start. The machines of one turn add at most `STEP` of the limit of a
+rack, a PDU or a feed, or the turn is one machine. A machine above the remaining power stays off. The PDUs of a rack
+carry equal parts: the design's own rules choose the PDU of each supply.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hpcforge.design.facility.room import Room
 
 STEP = 0.25  # hpcforge's own choice: no maker publishes what a server draws in its first seconds
 WAITING = 0.3  # of its maximum, while others work; hpcforge's own choice: makers publish no power of an idle server
-UNPLACED = 8  # machines in a turn of which no rack is known: as many as a rollout changes at a time
+UNPLACED = 8  # machines without a known rack in one turn: as many as a rollout changes at a time
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Something that carries machines: what it can, what else it carries, and each node's part of it. All in W."""
+    """A limit on machines: its power, the other loads on it, and each node's part. All in W."""
 
     name: str
     limit_w: float
-    terms: str  # how the limit came about
+    terms: str  # terms of the limit
     always_w: float
     nodes: Mapping[str, float]
 
@@ -39,8 +39,8 @@ class Turns:
 
 
 def budgets(room: Room, layout: Layout, lost: Collection[str] = ()) -> tuple[Budget, ...]:
-    """Return what limits the nodes, with some feeds `lost`. Unknown power counts with its known parts."""
-    found: list[Budget] = []
+    """Return the limits of the nodes, with some feeds `lost`. Unknown power counts with its known parts."""
+    entries: list[Budget] = []
     on_feeds: dict[str, dict[str, float]] = {name: {} for name in room.feeds}
     rest: dict[str, float] = dict.fromkeys(room.feeds, 0.0)
     for name, rack in room.racks.items():
@@ -49,14 +49,14 @@ def budgets(room: Room, layout: Layout, lost: Collection[str] = ()) -> tuple[Bud
         always_w = sum(item.load.least_w for item in items if item.kind != "node")
         if rack.spec.limit_w is not None:
             terms = f"limit_w of rack {name}"
-            found.append(Budget(f"rack {name}", rack.spec.limit_w, terms, always_w, nodes))
+            entries.append(Budget(f"rack {name}", rack.spec.limit_w, terms, always_w, nodes))
         alive = [feed for feed in rack.spec.feeds if feed not in lost]
         for feed in alive:
             part = {node: power_w / len(alive) for node, power_w in nodes.items()}
             limit_w = limits.pdu_w(room, rack, feed)
             if limit_w is not None:
                 terms = limits.pdu_terms(room, rack, feed)
-                found.append(
+                entries.append(
                     Budget(f"a PDU of rack {name} on feed {feed}", limit_w, terms, always_w / len(alive), part)
                 )
             for node, power_w in part.items():
@@ -65,29 +65,31 @@ def budgets(room: Room, layout: Layout, lost: Collection[str] = ()) -> tuple[Bud
     for feed, nodes in on_feeds.items():
         limit_w = limits.feed_w(room, room.feeds[feed])
         if limit_w is not None and feed not in lost:
-            found.append(Budget(f"feed {feed}", limit_w, limits.feed_terms(room, room.feeds[feed]), rest[feed], nodes))
-    return tuple(found)
+            entries.append(
+                Budget(f"feed {feed}", limit_w, limits.feed_terms(room, room.feeds[feed]), rest[feed], nodes)
+            )
+    return tuple(entries)
 
 
-def turns(of: Sequence[Budget], on: Collection[str], wanted: Sequence[str]) -> Turns:
-    """Return in which turns the `wanted` nodes start, in their order, where those in `on` run already."""
+def turns(budgets: Sequence[Budget], on: Collection[str], names: Sequence[str]) -> Turns:
+    """Return the turns in which the nodes `names` start, in this order, where those in `on` run already."""
     by_node: dict[str, list[int]] = {}
-    for index, budget in enumerate(of):
+    for index, budget in enumerate(budgets):
         for node in budget.nodes:
             by_node.setdefault(node, []).append(index)
-    load = [budget.always_w + sum(budget.nodes.get(node, 0.0) for node in on) for budget in of]
+    load = [budget.always_w + sum(budget.nodes.get(node, 0.0) for node in on) for budget in budgets]
     made: list[list[str]] = []
-    steps: list[dict[int, float]] = []  # turn by turn what it adds to each budget
+    steps: list[dict[int, float]] = []  # the added power of each turn, by budget
     refused: dict[str, str] = {}
-    for node in wanted:
-        mine = {index: of[index].nodes[node] for index in by_node.get(node, ())}
-        over = next((index for index, power_w in mine.items() if load[index] + power_w > of[index].limit_w), None)
+    for node in names:
+        mine = {index: budgets[index].nodes[node] for index in by_node.get(node, ())}
+        over = next((index for index, power_w in mine.items() if load[index] + power_w > budgets[index].limit_w), None)
         if over is not None:
-            refused[node] = _too_much(of[over], load[over], mine[over])
+            refused[node] = _too_much(budgets[over], load[over], mine[over])
             continue
         for index, power_w in mine.items():
             load[index] += power_w
-        turn = next(_fitting(of, made, steps, mine), len(made))
+        turn = next(_fitting(budgets, made, steps, mine), len(made))
         if turn == len(made):
             made.append([])
             steps.append({})
@@ -97,28 +99,28 @@ def turns(of: Sequence[Budget], on: Collection[str], wanted: Sequence[str]) -> T
     return Turns(tuple(map(tuple, made)), refused)
 
 
-def working(of: Sequence[Budget], nodes: Sequence[str]) -> Turns:
+def working(budgets: Sequence[Budget], nodes: Sequence[str]) -> Turns:
     """Return groups of `nodes` that may work at full power at once, while the others of them wait.
 
-    All further nodes are counted at their maximum. Nodes of which no power is known are in the first group.
+    All other nodes count with their maximum. Nodes of unknown power are in the first group.
     """
     waiting = frozenset(nodes)
     base = [
         budget.always_w + sum(power_w * (WAITING if node in waiting else 1.0) for node, power_w in budget.nodes.items())
-        for budget in of
+        for budget in budgets
     ]
     made: list[list[str]] = []
     loads: list[list[float]] = []
     refused: dict[str, str] = {}
     for node in nodes:
-        more = [budget.nodes.get(node, 0.0) * (1 - WAITING) for budget in of]
+        more = [budget.nodes.get(node, 0.0) * (1 - WAITING) for budget in budgets]
         for number in range(len(made) + 1):
             load = loads[number] if number < len(made) else base
-            over = next((i for i, more_w in enumerate(more) if more_w and load[i] + more_w > of[i].limit_w), None)
+            over = next((i for i, more_w in enumerate(more) if more_w and load[i] + more_w > budgets[i].limit_w), None)
             if over is None:
                 break
         if over is not None:
-            refused[node] = _too_much(of[over], base[over], more[over])
+            refused[node] = _too_much(budgets[over], base[over], more[over])
             continue
         if number == len(made):
             made.append([])
@@ -129,14 +131,17 @@ def working(of: Sequence[Budget], nodes: Sequence[str]) -> Turns:
 
 
 def _fitting(
-    of: Sequence[Budget], made: Sequence[Sequence[str]], steps: Sequence[Mapping[int, float]], mine: Mapping[int, float]
+    budgets: Sequence[Budget],
+    made: Sequence[Sequence[str]],
+    steps: Sequence[Mapping[int, float]],
+    mine: Mapping[int, float],
 ) -> Iterator[int]:
     """Yield the turns in which a node fits."""
     for turn, step in enumerate(steps):
         if (not mine and len(made[turn]) < UNPLACED) or (
             mine
             and all(
-                index not in step or step[index] + power_w <= STEP * of[index].limit_w
+                index not in step or step[index] + power_w <= STEP * budgets[index].limit_w
                 for index, power_w in mine.items()
             )
         ):

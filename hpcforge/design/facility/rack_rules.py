@@ -22,33 +22,34 @@ RackRule = Callable[[Room, LoadedRack], Breaches]
 
 
 def fold_racks(room: Room, loaded: Iterable[LoadedRack], rules: Iterable[RackRule]) -> Breaches:
-    """Yield what rules say of racks; racks of a group of which the same is said are folded: RACKS in the message."""
-    said: dict[Breach, list[str]] = defaultdict(list)
-    seen: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
+    """Yield the breaches of racks; equal breaches of several racks become one, with their names for RACKS."""
+    racks_by_breach: dict[Breach, list[str]] = defaultdict(list)
+    cache: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
     for loaded_rack in loaded:
         for rule in rules:
-            alike = (loaded_rack.rack.key, id(loaded_rack.load), rule)
-            if alike not in seen or rule in _BY_NAME:
-                seen[alike] = tuple(rule(room, loaded_rack))
-            for breach in seen[alike]:
-                said[breach].append(loaded_rack.rack.name)
-    for breach, names in said.items():
-        where = f"rack {names[0]}" if len(names) == 1 else f"racks {hostlist.fold(names)}"
-        each = f"each of {where}"
+            key = (loaded_rack.rack.key, id(loaded_rack.load), rule)
+            if key not in cache or rule in _BY_NAME:
+                cache[key] = tuple(rule(room, loaded_rack))
+            for breach in cache[key]:
+                racks_by_breach[breach].append(loaded_rack.rack.name)
+    for breach, names in racks_by_breach.items():
+        place = f"rack {names[0]}" if len(names) == 1 else f"racks {hostlist.fold(names)}"
+        each_rack = f"each of {place}"
         yield replace(
             breach,
-            message=breach.message.replace("RACKS", where),
-            arithmetic=breach.arithmetic and breach.arithmetic.replace("RACKS", where if len(names) == 1 else each),
+            message=breach.message.replace("RACKS", place),
+            arithmetic=breach.arithmetic
+            and breach.arithmetic.replace("RACKS", place if len(names) == 1 else each_rack),
         )
 
 
 def rack_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
-    """Yield what rules say of racks as places."""
+    """Yield the breaches of racks as places."""
     yield from fold_racks(room, loaded, (_overlap, _height, _depth, _weight, _pdus, _spare))
 
 
 def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
-    """Where the blueprint says where something stands."""
+    """Return the place in the blueprint that positions an item."""
     if item.loc is not None:
         return item.loc
     if item.node is None:
@@ -63,15 +64,15 @@ def _overlap(room: Room, loaded_rack: LoadedRack) -> Breaches:
     owner: dict[int, Item] = {}
     order = {"equipment": 0, "pdu": 1, "node": 2, "switch": 3}
     for item in sorted(loaded_rack.items, key=lambda item: (order[item.kind], item.u)):
-        other = next((owner[unit] for unit in item.taken if unit in owner), None)
+        occupant = next((owner[unit] for unit in item.taken if unit in owner), None)
         for unit in item.taken:
             owner.setdefault(unit, item)
-        if other:
+        if occupant:
             yield Breach(
                 "RACK-002",
                 item_loc(room, loaded_rack.rack, item),
-                f"{item.name} overlaps {other.name} in rack {loaded_rack.rack.name}",
-                f"{item.name} takes {_span(item)}, {other.name} {_span(other)}",
+                f"{item.name} overlaps {occupant.name} in rack {loaded_rack.rack.name}",
+                f"{item.name} takes {_span(item)}, {occupant.name} {_span(occupant)}",
                 f"move one of them; {item.load.label} is {item.height} units high",
             )
 
@@ -125,10 +126,10 @@ def _weight(_: Room, loaded_rack: LoadedRack) -> Breaches:
         )
         return
     if load.weight_kg > limit:
-        said, most = apart(kg, load.weight_kg, limit)
-        sums = f"{weight_terms(loaded_rack)} = {said} > {most}: {kg(load.weight_kg - limit, 1)} too much"
-        where = (*loaded_rack.rack.loc, "limit_kg")
-        yield Breach("RACK-005", where, "RACKS: too heavy", sums, "spread the nodes over more racks")
+        weight_text, most = apart(kg, load.weight_kg, limit)
+        sums = f"{weight_terms(loaded_rack)} = {weight_text} > {most}: {kg(load.weight_kg - limit, 1)} too much"
+        loc = (*loaded_rack.rack.loc, "limit_kg")
+        yield Breach("RACK-005", loc, "RACKS: too heavy", sums, "spread the nodes over more racks")
     elif load.weight_unknown:
         yield not_checked(
             "RACK-005", loaded_rack.rack.loc, f"RACKS: no published weight of {', '.join(load.weight_unknown)}"
@@ -141,22 +142,22 @@ def weight_terms(loaded_rack: LoadedRack) -> str:
     pdu_kg = loaded_rack.rack.pdu.weight_kg if loaded_rack.rack.pdu else None
     if pdu_kg and loaded_rack.rack.spec.feeds:
         terms.append((len(loaded_rack.rack.spec.feeds), pdu_kg))
-    return " + ".join(f"{count} x {kg(each, 1)}" for count, each in terms) or "nothing"
+    return " + ".join(f"{count} x {kg(weight_kg, 1)}" for count, weight_kg in terms) or "nothing"
 
 
 def _counted(loads: Iterable[tuple[Load, float | None]]) -> list[tuple[int, float]]:
     counts: dict[tuple[str, float], int] = defaultdict(int)
-    for load, each in loads:
-        if each:
-            counts[load.label, each] += 1
-    return [(count, each) for (_, each), count in counts.items()]
+    for load, amount in loads:
+        if amount:
+            counts[load.label, amount] += 1
+    return [(count, amount) for (_, amount), count in counts.items()]
 
 
 def power_terms(loaded_rack: LoadedRack) -> str:
     """Return the terms of a rack's power: `4 x 10.2 kW`."""
     terms = _counted([(item.load, item.load.least_w) for item in loaded_rack.items])
     least = "at least " if loaded_rack.load.power_unknown else ""
-    sums = " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1]))
+    sums = " + ".join(f"{count} x {kw(power_w)}" for count, power_w in sorted(terms, key=lambda t: -t[1]))
     return f"{least}{sums or 'nothing'}"
 
 
@@ -164,23 +165,23 @@ def _pdus(_: Room, loaded_rack: LoadedRack) -> Breaches:
     rack, count = loaded_rack.rack, len(loaded_rack.rack.spec.feeds)
     if rack.pdu is None or not count:
         return
-    where = (*rack.loc, "feeds")
+    loc = (*rack.loc, "feeds")
     if rack.pdu.rack_units is None:
         yield not_checked("RACK-007", (*rack.loc, "pdu"), f"no published height of {rack.spec.pdu}")
     elif rack.pdu.rack_units:
         lying = sum(item.kind == "pdu" for item in loaded_rack.items)
         if lying < count:
             sums = f"{count} x {rack.pdu.rack_units} units, room for {lying}"
-            yield Breach("RACK-007", where, "RACKS: no room for all PDUs", sums, "keep units free for them")
+            yield Breach("RACK-007", loc, "RACKS: no room for all PDUs", sums, "keep units free for them")
     elif rack.model.pdu_mounts is None:
         yield not_checked("RACK-007", rack.loc, f"no published places for upright PDUs of {rack.spec.model}")
     elif count > rack.model.pdu_mounts:
         sums = f"{count} > {rack.model.pdu_mounts} of {rack.spec.model}"
-        yield Breach("RACK-007", where, "RACKS: too few places for PDUs", sums, "fewer or larger PDUs")
+        yield Breach("RACK-007", loc, "RACKS: too few places for PDUs", sums, "fewer or larger PDUs")
 
 
 def free_u(loaded_rack: LoadedRack) -> int | None:
-    """Units of a rack that nothing takes; None where its height is not known."""
+    """Return the number of free units of a rack; None if its height is not known."""
     height = loaded_rack.rack.model.rack_units
     return (
         None if height is None else height - len({u for item in loaded_rack.items for u in item.taken if u <= height})
@@ -188,42 +189,42 @@ def free_u(loaded_rack: LoadedRack) -> int | None:
 
 
 def _spare(_: Room, loaded_rack: LoadedRack) -> Breaches:
-    wanted, free = loaded_rack.rack.spec.spare_u, free_u(loaded_rack)
-    if wanted is not None and free is not None and free < wanted:
-        sums = f"{free} free of {loaded_rack.rack.model.rack_units} < {wanted}"
-        where = (*loaded_rack.rack.loc, "spare_u")
-        yield Breach("RACK-010", where, "RACKS: no room for switches and cables", sums, "fewer nodes in the rack")
+    required, free = loaded_rack.rack.spec.spare_u, free_u(loaded_rack)
+    if required is not None and free is not None and free < required:
+        sums = f"{free} free of {loaded_rack.rack.model.rack_units} < {required}"
+        loc = (*loaded_rack.rack.loc, "spare_u")
+        yield Breach("RACK-010", loc, "RACKS: no room for switches and cables", sums, "fewer nodes in the rack")
 
 
-_BY_NAME: frozenset[RackRule] = frozenset({_overlap, _height})  # they name nodes, so that no two racks are alike
+_BY_NAME: frozenset[RackRule] = frozenset({_overlap, _height})  # they name nodes, so their results differ by rack
 
 
 # Rules about one machine: memory, ports, slots, lanes, supplies, GPUs in their chassis.
 #
-# Each rule judges a kind of node and reports what is wrong with one; nodes of a group with the same finding are folded.
+# Each rule checks a kind of node and reports its breaches; nodes of a group with the same breach are folded.
 
 _MIN_PORTS = 2  # one to the cluster, one outside
 _GPU_SLOT_LANES, _NIC_SLOT_LANES, _NVME_LANES = 16, 8, 4
 
 
 def node_breaches(room: Room) -> Breaches:
-    """Yield what rules say of every kind of node."""
-    said: dict[Breach, list[str]] = defaultdict(list)
+    """Yield the breaches of every kind of node."""
+    names_by_breach: dict[Breach, list[str]] = defaultdict(list)
     for kind in room.kinds:
         if not kind.metal:
-            what = "virtual machine" if kind.server.machine == "virtual" else "rehearsal's node"
-            message = f"{kind.model} is a {what}: no rule about nodes, racks, power and cooling applies to it"
-            said[not_checked("NODE-009", kind.loc(), message)] += kind.names
+            label = "virtual machine" if kind.server.machine == "virtual" else "rehearsal's node"
+            message = f"{kind.model} is a {label}: no rule about nodes, racks, power and cooling applies to it"
+            names_by_breach[not_checked("NODE-009", kind.loc(), message)] += kind.names
             continue
         for rule in _RULES:
             for breach in rule(kind, room.catalog):
-                said[breach] += kind.names
-    for breach, names in said.items():
+                names_by_breach[breach] += kind.names
+    for breach, names in names_by_breach.items():
         yield replace(breach, message=f"{hostlist.fold(names)}: {breach.message}")
 
 
 def is_impossible(kind: NodeKind, catalog: Catalog) -> bool:
-    """Tell whether there can be no such node, so that its power and heat are those of a mistake."""
+    """Tell whether a kind of node is impossible, so that its power and heat are meaningless."""
     rules = (_form_factor, _gpu_count)
     return kind.metal and any(breach.judged == "error" for rule in rules for breach in rule(kind, catalog))
 
@@ -240,20 +241,20 @@ def _memory(kind: NodeKind, _: Catalog) -> Breaches:
 
 def _ports(kind: NodeKind, catalog: Catalog) -> Breaches:
     counts = [_nic_ports(model, catalog) for _, model in map(counted, kind.server.nics)]
-    known = sum(port.count for port in kind.server.ports or ())
-    known += sum(n * (c or 0) for (n, _), c in zip(map(counted, kind.server.nics), counts, strict=True))
-    if known >= _MIN_PORTS:
+    total = sum(port.count for port in kind.server.ports or ())
+    total += sum(n * (c or 0) for (n, _), c in zip(map(counted, kind.server.nics), counts, strict=True))
+    if total >= _MIN_PORTS:
         return
     if kind.server.ports is None or None in counts:
         yield _unknown("NODE-002", kind, "network ports", "ports")
         return
     severity: Severity = "error" if kind.worker else "warning"
-    arithmetic = f"{known} < {_MIN_PORTS}: one to the cluster and one outside"
+    arithmetic = f"{total} < {_MIN_PORTS}: one to the cluster and one outside"
     yield Breach("NODE-002", kind.loc(), "too few network ports", arithmetic, "add an adapter with `nics`", severity)
 
 
 def _nic_ports(model: str, catalog: Catalog) -> int | None:
-    """Ports of an adapter; one that is only a rate, as in 2 x 200G, is a port."""
+    """Return the ports of an adapter; a plain rate, as in 2 x 200G, is one port."""
     nic = catalog.nics.get(model)
     if nic is None:
         return 1
@@ -287,8 +288,11 @@ def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     if _too_many(kind):
         return
     gpus = [(kind.gpus.count, _gpu_lanes(kind.gpus.model, catalog), kind.gpus.model)] if kind.gpus else []
-    nics = [(n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m) for n, m in _each(server.nics)]
-    drives = [(n, _NVME_LANES, model) for n, model in _each(server.nvme)]
+    nics = [
+        (n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m)
+        for n, m in _count_models(server.nics)
+    ]
+    drives = [(n, _NVME_LANES, model) for n, model in _count_models(server.nvme)]
     if server.pcie_switched or not gpus + nics:
         return
     cpu = catalog.cpus.get(server.cpu) if server.cpu else None
@@ -299,15 +303,15 @@ def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     if unknown:
         yield _unknown("NODE-004", kind, "PCIe lanes", "pcie_lanes", unknown[0])
         return
-    wanted = [(count, lanes or 0) for count, lanes, _ in gpus + nics + drives]
-    total, there = sum(count * lanes for count, lanes in wanted), server.sockets * cpu.pcie_lanes
-    if total > there:
-        terms = " + ".join(f"{count} x {lanes}" for count, lanes in wanted)
-        sums = f"{terms} = {total} lanes > {there} = {server.sockets} x {cpu.pcie_lanes} of {server.cpu}"
+    cards = [(count, lanes or 0) for count, lanes, _ in gpus + nics + drives]
+    total, available = sum(count * lanes for count, lanes in cards), server.sockets * cpu.pcie_lanes
+    if total > available:
+        terms = " + ".join(f"{count} x {lanes}" for count, lanes in cards)
+        sums = f"{terms} = {total} lanes > {available} = {server.sockets} x {cpu.pcie_lanes} of {server.cpu}"
         yield Breach("NODE-004", kind.loc("gpus"), "too few PCIe lanes", sums, "fewer cards, or PCIe switches")
 
 
-def _each(texts: tuple[str, ...]) -> list[tuple[int, str]]:
+def _count_models(texts: tuple[str, ...]) -> list[tuple[int, str]]:
     return [counted(text) for text in texts]
 
 
@@ -321,7 +325,7 @@ def _supplies(kind: NodeKind, _: Catalog) -> Breaches:
         yield _unknown("NODE-005", kind, "power supplies (needed, rated_w)", "psu")
         return
     there_w = psu.needed * psu.rated_w
-    if load_w is None:  # POWER-015 says so; parts are behind the supplies
+    if load_w is None:  # POWER-015 reports it; parts are behind the supplies
         if least_w > there_w:
             load, limit = apart(kw, least_w, there_w)
             sums = f"{load} of known parts > {limit} = {psu.needed} x {kw(psu.rated_w)}"
@@ -371,7 +375,7 @@ def _gpu_cooling(kind: NodeKind, catalog: Catalog) -> Breaches:
 
 
 def _too_many(kind: NodeKind) -> bool:
-    """Tell whether there are more GPUs than the chassis takes: of their slots and lanes is then nothing to say."""
+    """Tell whether there are more GPUs than the chassis takes: rules about slots and lanes then skip them."""
     return kind.gpus is not None and kind.server.gpus_max is not None and kind.gpus.count > kind.server.gpus_max
 
 
@@ -403,16 +407,16 @@ def _processors(kind: NodeKind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-010", kind.loc("cpu"), f"{name} does not fit {kind.model}", sums, hint)
 
 
-def _unless_stock(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breaches:
-    """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
+def _unless_stock(code: str, kind: NodeKind, noun: str, fact: str, model: str | None = None) -> Breaches:
+    """Report an unknown fact, unless the GPUs are those of the server model: they fit."""
     if kind.gpus != kind.server.gpus:
-        yield _unknown(code, kind, what, fact, model)
+        yield _unknown(code, kind, noun, fact, model)
 
 
-def _unknown(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breach:
+def _unknown(code: str, kind: NodeKind, noun: str, fact: str, model: str | None = None) -> Breach:
     name = model or kind.model
-    where = "`parts`" if model else "`hardware`"
-    return not_checked(code, kind.loc(), f"no published {what} of {name}", f"say {fact} in an entry like it, {where}")
+    place = "`parts`" if model else "`hardware`"
+    return not_checked(code, kind.loc(), f"no published {noun} of {name}", f"say {fact} in an entry like it, {place}")
 
 
 _RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (

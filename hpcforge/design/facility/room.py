@@ -17,10 +17,10 @@ from hpcforge.catalog import Catalog
 from hpcforge.design.facility.design import PartPower
 
 
-# What one machine takes at its inlets, at maximum, and from which parts.
+# The power of one machine at its inlets, at maximum, with its parts.
 @dataclass(frozen=True)
 class Watts:
-    """A machine's power, W; None where a part of it is not known: `missing` says which."""
+    """A machine's power, W; None if that of a part, in `missing`, is not known."""
 
     node_w: float | None
     origin: str
@@ -29,7 +29,7 @@ class Watts:
 
     @property
     def least_w(self) -> float:
-        """Return the power, or where it is not known that of its known parts: it takes no less."""
+        """Return the power, or else that of its known parts, as a lower bound."""
         return sum(part.total_w or 0.0 for part in self.parts) if self.node_w is None else self.node_w
 
 
@@ -75,15 +75,15 @@ def _published(
     if fewer:
         return Watts(max_w, "max_w, although it has fewer GPUs", parts)
     missing = [(gpus or server.gpus, new), (server.gpus, old)]
-    names = dict.fromkeys(gpu.model for gpu, known in missing if gpu and known is None)
+    names = dict.fromkeys(gpu.model for gpu, power_w in missing if gpu and power_w is None)
     return Watts(None, "not known", parts, (*names, *(() if efficiency else ("psu.efficiency",))))
 
 
 def _gpu_w(gpus: GpusSection | None, catalog: Catalog) -> float | None:
     if gpus is None:
         return 0.0
-    each = catalog.gpus[gpus.model].tdp_w if gpus.model in catalog.gpus else None
-    return None if each is None else each * gpus.count
+    tdp_w = catalog.gpus[gpus.model].tdp_w if gpus.model in catalog.gpus else None
+    return None if tdp_w is None else tdp_w * gpus.count
 
 
 def _parts(server: Server, gpus: GpusSection | None, catalog: Catalog) -> Iterator[PartPower]:
@@ -117,7 +117,7 @@ class NodeKind:
     gpus: GpusSection | None
     worker: bool
     overridden: str | None  # the one node whose override this is
-    facts: frozenset[str]  # that the override says
+    facts: frozenset[str]  # the reason of the override
     names: tuple[str, ...]
     watts: Watts
 
@@ -127,7 +127,7 @@ class NodeKind:
         return self.server.machine == "metal"
 
     def loc(self, fact: str = "") -> Loc:
-        """Where the blueprint says what they are, or a fact of them."""
+        """Return the place of the group, or of one of its keys, in the blueprint."""
         return ("overrides", self.overridden, fact) if self.overridden and fact in self.facts else self._hardware
 
     @property
@@ -153,14 +153,14 @@ class Rack:
 
     @property
     def loc(self) -> Loc:
-        """Where the blueprint speaks of it."""
+        """Its place in the blueprint."""
         return ("site", "racks", self.key)
 
     @property
     def limit_kg(self) -> float | None:
-        """What may be mounted in it, kg: what the site allows or what its maker does, whichever is less."""
-        known = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
-        return min(known, default=None)
+        """The weight limit, kg: the lesser of the site's and the maker's."""
+        limits = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
+        return min(limits, default=None)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class PinnedPosition:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """Something in a rack that draws power: a node's kind, a switch, or other equipment."""
+    """A load in a rack: a node's kind, a switch, or other equipment."""
 
     label: str  # model, or the name of the equipment
     power_w: float | None
@@ -183,26 +183,26 @@ class Load:
 
     @property
     def least_w(self) -> float:
-        """Return what it draws at least at maximum: its power, or that of its known parts."""
+        """Return a lower bound of its maximum: its power, or that of its known parts."""
         return self.parts_w if self.power_w is None else self.power_w
 
 
 @dataclass(frozen=True, eq=False)
 class SwitchPlace:
-    """A switch that is to stand in one of some racks."""
+    """A switch, with its possible racks."""
 
     name: str
     model: str
-    load: Load  # the same object for switches that are alike
+    load: Load  # the same object for switches of one model
     height: int | None  # rack units; None: not known
-    racks: tuple[str, ...]  # empty: nobody has said where it stands
-    first: int  # index in `racks` of the one that is tried first
-    loc: Loc  # where the blueprint speaks of it
+    racks: tuple[str, ...]  # empty: its place is not set
+    first: int  # index in `racks` of the first to try
+    loc: Loc  # its place in the blueprint
 
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """Everything that rules look at."""
+    """The input of all rules."""
 
     blueprint: Blueprint
     catalog: Catalog
@@ -223,12 +223,12 @@ class Room:
 
     @property
     def derating(self) -> float | None:
-        """Part of a breaker's rating for continuous load; None: not given."""
+        """The part of a breaker's rating for continuous load; None: not set."""
         return self.site.power.derating if self.site else None
 
     @property
     def most_derating(self) -> float:
-        """Return the derating; 1 where it is not given: no breaker carries more than its rating."""
+        """Return the derating; 1 if it is not set: no breaker carries more than its rating."""
         return 1.0 if self.derating is None else self.derating
 
     @cached_property
@@ -248,7 +248,7 @@ def load_of(kind: NodeKind) -> Load:
 
 
 def load_of_equipment(name: str, equipment: Equipment) -> Load:
-    """Equipment as a load."""
+    """Return equipment as a load."""
     return Load(name, equipment.max_w, equipment.psu, equipment.weight_kg)
 
 

@@ -1,7 +1,7 @@
-"""Every rule that a design is judged by: its code, and what `hpcforge explain CODE` and docs/facility.md say. Pure.
+"""Every rule of a design: its code, and its texts for `hpcforge explain CODE` and docs/facility.md. Pure.
 
-A code is never given to another rule. To break a rule is an error or a warning, as it says; where a rule needs a fact
-that nobody has published or the site has not given, it says `not checked` and what is missing.
+A code is never used for another rule. A breach is an error or a warning, as the rule sets; a rule that lacks a
+published fact, or one of the site, reports `not checked` and the missing fact.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
 
 @dataclass(frozen=True)
 class DesignRule:
-    """One rule. `judged` is what is compared with what, `way_out` what to do when it is broken."""
+    """One rule. `judged` describes its comparison, `way_out` the remedy."""
 
     code: str
     severity: Literal["error", "warning", "not-checked"]
@@ -29,7 +29,7 @@ class DesignRule:
 
 @dataclass(frozen=True)
 class Breach:
-    """What a rule says of one place of the blueprint."""
+    """A broken or unchecked rule, at one place of the blueprint."""
 
     code: str
     loc: Loc
@@ -41,7 +41,7 @@ class Breach:
 
     @property
     def judged(self) -> Severity:
-        """The severity that holds."""
+        """The effective severity."""
         return self.severity or RULES[self.code].severity
 
 
@@ -56,12 +56,12 @@ def breach(
     *,
     key: bool = False,
 ) -> Breach:
-    """Return a breach of one of these rules, with the rule's own severity unless one is given."""
+    """Return a breach of one of these rules; `severity` overrides the rule's own."""
     return Breach(code, loc, message, arithmetic, hint, severity or rules[code].severity, key)
 
 
 def not_checked(code: str, loc: Loc, missing: str, hint: str | None = None) -> Breach:
-    """Say that a rule needs what nobody has said; `missing` completes "not checked: "."""
+    """Return an unchecked rule; `missing` is the text after "not checked: "."""
     return Breach(code, loc, missing, None, hint, "not-checked")
 
 
@@ -399,13 +399,13 @@ def markdown() -> str:
 
 def table(rules: Iterable[DesignRule]) -> str:
     """Return rules as a table in Markdown."""
-    rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
+    rows = [f"| {r.code} | {_SEVERITY_TEXT[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
     return "\n".join(["| code | severity | rule | what is judged | way out |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def explained(rule: DesignRule) -> str:
-    """Return what `hpcforge explain CODE` prints."""
-    return f"{rule.code} ({_SAID[rule.severity]}): {rule.title}\n\n{rule.judged}\n\nWay out: {rule.way_out}\n"
+    """Return the text of `hpcforge explain CODE`."""
+    return f"{rule.code} ({_SEVERITY_TEXT[rule.severity]}): {rule.title}\n\n{rule.judged}\n\nWay out: {rule.way_out}\n"
 
 
-_SAID = {"error": "error", "warning": "warning", "not-checked": "not checked"}
+_SEVERITY_TEXT = {"error": "error", "warning": "warning", "not-checked": "not checked"}

@@ -23,7 +23,7 @@ from hpcforge.design.facility.units import airflow_m3_h, apart, kw, m3_h
 
 # Rules about heat and air, rack by rack and model by model.
 def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
-    """Yield what rules say of heat and air."""
+    """Yield the breaches of heat and air."""
     if room.site is None or not room.site.cooling.model_fields_set:
         return
     yield from fold_racks(room, loaded, (_heat, _air))
@@ -38,7 +38,7 @@ def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
 
 
 def heat_limit_w(room: Room, loaded_rack: LoadedRack) -> float | None:
-    """Heat that is taken from a rack, W: its own limit, else the site's."""
+    """Return the heat that cooling removes from a rack, W: its own limit, else the site's."""
     own = loaded_rack.rack.spec.cooling_limit_w
     return own if own is not None or room.site is None else room.site.cooling.rack_limit_w
 
@@ -52,11 +52,11 @@ def _heat(room: Room, loaded_rack: LoadedRack) -> Breaches:
         missing = f"RACKS: what {method} takes from a rack is not given"
         yield not_checked("COOL-001", ("site", "cooling"), missing, "rack_limit_w under site.cooling")
     elif above(heat, limit):
-        said, most = apart(kw, heat, limit)
-        sums = f"{power_terms(loaded_rack)} = {said} of heat > {most} that {method} takes: {too_much(heat, limit)}"
+        load_kw, most = apart(kw, heat, limit)
+        sums = f"{power_terms(loaded_rack)} = {load_kw} of heat > {most} that {method} takes: {too_much(heat, limit)}"
         own = loaded_rack.rack.spec.cooling_limit_w is not None
-        where = (*loaded_rack.rack.loc, "cooling_limit_w") if own else ("site", "cooling", "rack_limit_w")
-        yield Breach("COOL-001", where, "RACKS: more heat than is carried away", sums, "fewer nodes in the rack")
+        loc = (*loaded_rack.rack.loc, "cooling_limit_w") if own else ("site", "cooling", "rack_limit_w")
+        yield Breach("COOL-001", loc, "RACKS: more heat than is carried away", sums, "fewer nodes in the rack")
 
 
 def _air(room: Room, loaded_rack: LoadedRack) -> Breaches:
@@ -69,10 +69,10 @@ def _air(room: Room, loaded_rack: LoadedRack) -> Breaches:
         return
     air, limit = airflow_m3_h(loaded_rack.load.power_w, cooling.rise_k), cooling.rack_airflow_m3_h
     if above(air, limit):
-        said, most = apart(m3_h, air, limit)
-        sums = f"{kw(loaded_rack.load.power_w)} / (1.2 kg/m3 x 1,005 J/(kg K) x {cooling.rise_k:g} K) = {said} > {most}"
-        where = ("site", "cooling", "rack_airflow_m3_h")
-        yield Breach("COOL-004", where, "RACKS: too little air", sums, "more air, or a larger rise")
+        flow, most = apart(m3_h, air, limit)
+        sums = f"{kw(loaded_rack.load.power_w)} / (1.2 kg/m3 x 1,005 J/(kg K) x {cooling.rise_k:g} K) = {flow} > {most}"
+        loc = ("site", "cooling", "rack_airflow_m3_h")
+        yield Breach("COOL-004", loc, "RACKS: too little air", sums, "more air, or a larger rise")
 
 
 def _inlet(room: Room, kind: NodeKind, names: str) -> Breaches:
@@ -105,7 +105,7 @@ Breaches = Iterator[Breach]
 
 
 def missing_parts(room: Room, layout: Layout) -> Breaches:
-    """Yield what the blueprint does not say of its site at all."""
+    """Report the parts of the site that the blueprint lacks."""
     if not any(kind.metal for kind in room.kinds):
         return
     if room.site is None:
@@ -113,12 +113,12 @@ def missing_parts(room: Room, layout: Layout) -> Breaches:
         yield not_checked("SITE-001", (), missing, "add `site:` with feeds, power, cooling and racks")
         return
     site = room.site
-    for part, given, rules in (
+    for part, declared, rules in (
         ("feeds", site.feeds, "power"),
         ("racks", site.racks, "racks"),
         ("cooling", site.cooling.model_fields_set, "cooling"),
     ):
-        if not given:
+        if not declared:
             yield not_checked("SITE-001", ("site",), f"`site` has no `{part}`: rules about {rules} are not checked")
     floor = [name for name in layout.unplaced if room.kind_of[name].floor]
     if floor and site.feeds:
@@ -131,7 +131,7 @@ def missing_parts(room: Room, layout: Layout) -> Breaches:
 
 
 def unknown_power(room: Room) -> Breaches:
-    """Yield the models whose power nobody has said."""
+    """Report the models of unknown power."""
     nodes: dict[tuple[str, str, tuple[str, ...], float], list[str]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal and kind.watts.node_w is None:
@@ -156,15 +156,15 @@ def unknown_power(room: Room) -> Breaches:
 
 
 def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
-    """Yield what rules say of feeds and their UPSs."""
+    """Yield the breaches of feeds and their UPSs."""
     diversity = room.site.power.diversity if room.site else 1.0
     for name, feed in room.feeds.items():
         loc = ("site", "feeds", name)
         limit, load = limits.most_feed_w(room, feed), carried[name]
         diverse = load.load_w * diversity
         if limit is not None and above(diverse, limit):
-            said, most = apart(kw, diverse, limit)
-            sums = f"{diversity:g} x {kw(load.load_w)} = {said} > {most} = {limits.feed_terms(room, feed)}"
+            load_kw, most = apart(kw, diverse, limit)
+            sums = f"{diversity:g} x {kw(load.load_w)} = {load_kw} > {most} = {limits.feed_terms(room, feed)}"
             sums += f": {too_much(diverse, limit)}"
             yield Breach("POWER-005", loc, f"feed {name} is overloaded", sums, "a larger feed, or fewer racks on it")
         elif limit is None or room.derating is None:
@@ -181,8 +181,8 @@ def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
 def _one_lost(room: Room, name: str, load: Carried, limit: float) -> Breaches:
     worst, lost = load.worst
     if lost is not None and above(worst, limit):
-        said, most = apart(kw, worst, limit)
-        sums = f"{said} at maximum > {most} = {limits.feed_terms(room, room.feeds[name])}: {too_much(worst, limit)}"
+        load_kw, most = apart(kw, worst, limit)
+        sums = f"{load_kw} at maximum > {most} = {limits.feed_terms(room, room.feeds[name])}: {too_much(worst, limit)}"
         message = f"feed {name} is overloaded when feed {lost} is lost"
         yield Breach("POWER-006", ("site", "feeds", name), message, sums, "larger feeds, or one more")
 
@@ -197,47 +197,48 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
     if model.capacity_w is None:
         yield not_checked("POWER-011", loc, f"feed {name}: no published capacity of {ups.model}")
     elif above(load_w, model.capacity_w * ups.count):
-        said, most = apart(kw, load_w, model.capacity_w * ups.count)
+        load_kw, most = apart(kw, load_w, model.capacity_w * ups.count)
         sums = (
-            f"{said} > {most} = {ups.count} x {kw(model.capacity_w)}: {too_much(load_w, model.capacity_w * ups.count)}"
+            f"{load_kw} > {most} = {ups.count} x {kw(model.capacity_w)}: "
+            f"{too_much(load_w, model.capacity_w * ups.count)}"
         )
         yield Breach("POWER-011", loc, f"the UPS of feed {name} is overloaded", sums, "larger UPSs, or more of them")
-        return  # its run time follows
+        return  # its run time is then too short as well
     if ups.run_time is None or load_w <= 0:
         return
-    wanted, found = minutes(ups.run_time), run_time_min(model, ups.count, load_w)
-    if found is None:
+    required, run_time = minutes(ups.run_time), run_time_min(model, ups.count, load_w)
+    if run_time is None:
         yield not_checked("POWER-012", loc, f"feed {name}: no published run time of {ups.model}")
-    elif found < wanted:
-        sums = f"{found:.1f} min at {kw(load_w)} on {ups.count} x {ups.model} < {wanted:g} min"
+    elif run_time < required:
+        sums = f"{run_time:.1f} min at {kw(load_w)} on {ups.count} x {ups.model} < {required:g} min"
         yield Breach("POWER-012", loc, f"the UPS of feed {name} does not last", sums, "more batteries or UPSs")
 
 
 def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
-    """Yield what rules say of the site's totals."""
+    """Yield the breaches of the site's totals."""
     if room.site is None:
         return
     least_w = power.diverse_w if power.total_w is None else power.total_w  # a PUE is 1 at least
-    given = bool(room.site.cooling.model_fields_set)
+    has_cooling = bool(room.site.cooling.model_fields_set)
     if power.limit_w is not None and above(least_w, power.limit_w):
-        said, most = apart(kw, least_w, power.limit_w)
+        load, most = apart(kw, least_w, power.limit_w)
         factors = f"{kw(power.it_w)} x {power.diversity:g}" + (
             f" x {power.pue:g}" if power.pue else ", without cooling"
         )
-        sums = f"{factors} = {said} > {most}: {too_much(least_w, power.limit_w)}"
+        sums = f"{factors} = {load} > {most}: {too_much(least_w, power.limit_w)}"
         loc = ("site", "power", "limit_w")
         hint = in_watts(least_w, power.limit_w) or "a larger connection"
         yield Breach("POWER-013", loc, "the site is above its power limit", sums, hint)
-    elif given and power.pue is None:
+    elif has_cooling and power.pue is None:
         missing = "no pue is given, so what cooling draws and the site's total are not known"
         yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
-    elif given and power.limit_w is None:
+    elif has_cooling and power.limit_w is None:
         yield not_checked("POWER-013", ("site", "power"), "no limit_w of the site is given")
-    if given and cooling.limit_w is None:
+    if has_cooling and cooling.limit_w is None:
         yield not_checked("COOL-005", ("site", "cooling"), "no limit_w of the cooling plant is given")
     elif cooling.limit_w is not None and above(cooling.heat_w, cooling.limit_w):
-        said, most = apart(kw, cooling.heat_w, cooling.limit_w)
-        sums = f"{kw(power.it_w)} x {power.diversity:g} = {said} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
+        load, most = apart(kw, cooling.heat_w, cooling.limit_w)
+        sums = f"{kw(power.it_w)} x {power.diversity:g} = {load} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
         loc = ("site", "cooling", "limit_w")
         hint = in_watts(cooling.heat_w, cooling.limit_w) or "a larger plant"
         yield Breach("COOL-005", loc, "more heat than the cooling plant takes", sums, hint)

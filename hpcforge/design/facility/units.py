@@ -1,4 +1,4 @@
-"""Formulas of power and heat, and how quantities are written. Pure."""
+"""Formulas of power and heat, and formats of quantities. Pure."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _AIR_J_KG_K = 1_005  # specific heat of dry air (the same)
 
 
 def heat_btu_h(power_w: float) -> float:
-    """Heat of a load, BTU/h: all power becomes heat."""
+    """Return the heat of a load, BTU/h: all power becomes heat."""
     return power_w * BTU_H_PER_W
 
 
 def heat_tons(power_w: float) -> float:
-    """Heat of a load in tons of refrigeration."""
+    """Return the heat of a load in tons of refrigeration."""
     return heat_btu_h(power_w) / BTU_H_PER_TON
 
 
 def airflow_m3_h(power_w: float, rise_k: float) -> float:
-    """Air that carries a load's heat away while it warms by `rise_k`, m3/h: P / (density x heat capacity x rise)."""
+    """Return the air that removes a load's heat and warms by `rise_k`, m3/h: P / (density x heat capacity x rise)."""
     return power_w / (_AIR_KG_M3 * _AIR_J_KG_K * rise_k) * 3_600
 
 
 def breaker_w(volts: float, amps: float, phases: int, derating: float) -> float:
-    """Continuous power behind a breaker, W, at power factor 1: derating x (sqrt(3) x) V line to line x A."""
+    """Return the continuous power behind a breaker, W, at power factor 1: derating x (sqrt(3) x) V line to line x A."""
     return derating * (sqrt(3) if phases == 3 else 1) * volts * amps
 
 
 def breaker_terms(volts: float, amps: float, phases: int, derating: float) -> str:
-    """How `breaker_w` came about: `0.8 x sqrt(3) x 415 V x 32 A`."""
+    """Return the terms of `breaker_w`: `0.8 x sqrt(3) x 415 V x 32 A`."""
     root = "sqrt(3) x " if phases == 3 else ""
     return f"{derating:g} x {root}{volts:g} V x {amps:g} A"
 
@@ -55,7 +55,7 @@ def line_amps(loads_w: Sequence[float], volts: float, wiring: str | None) -> tup
 
 
 def line_watts(loads_w: Sequence[float], wiring: str | None) -> tuple[float, ...]:
-    """Power of each line, W: with wiring delta, half of each of the two loads on it."""
+    """Return the power of each line, W: with wiring delta, half of each of the two loads on it."""
     if len(loads_w) == 1 or wiring == "wye":
         return tuple(loads_w)
     return tuple((loads_w[line] + loads_w[line - 1]) / 2 for line in range(3))

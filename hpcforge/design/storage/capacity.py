@@ -1,8 +1,8 @@
 """A file system that a node of the cluster serves, in numbers: the capacity of drives, and the rates of drives and
 links. Pure.
 
-Figures are the makers', of large files read or written in one go; what processors, memory and the file system itself
-take is not in them, so they are what there is at most.
+Figures are the makers', for large files read or written in one go. They leave out the costs of processors, memory and
+the file system itself, so they are upper bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from hpcforge.blueprint.sections.hardware import Raid
 from hpcforge.design.facility.design import about
 
-# Formulas of capacity and throughput, and how they are written.
+# Formulas of capacity and throughput, and their formats.
 
 BYTES_PER_GB = 10**9  # makers of drives and networks count in powers of ten (IEC 80000-13)
 BYTES_PER_TIB = 2**40  # df -h, lfs df -h and quotas in powers of two (the same)
@@ -29,35 +29,35 @@ _ETHERNET_MTU = 1_500  # IEEE 802.3
 
 
 def tib(capacity_gb: float) -> float:
-    """Decimal gigabytes in TiB."""
+    """Convert decimal gigabytes to TiB."""
     return capacity_gb * BYTES_PER_GB / BYTES_PER_TIB
 
 
 def payload_share(kind: str, mtu: int | None, *, tagged: bool) -> float:
-    """Part of a link's rate that is left for what TCP carries: (MTU - headers) / (MTU + what is around it).
+    """Return the part of a link's rate for TCP's payload: (MTU - headers) / (MTU + framing).
 
-    `mtu` in bytes, None: as interfaces of that kind of fabric come. `tagged`: frames have a VLAN tag.
+    `mtu` in bytes, None: the default of interfaces of that kind of fabric. `tagged`: frames have a VLAN tag.
     """
     size = mtu or _DEFAULT_MTU.get(kind, _ETHERNET_MTU)
     return (size - _HEADERS) / (size + _FRAME + (_VLAN if tagged else 0))
 
 
 def link_gb_per_s(rate_gbps: float, links: int, share: float) -> float:
-    """Return what links carry together in one direction, GB/s: rate in Gb/s x links x payload / 8 bits a byte."""
+    """Return the capacity of links together in one direction, GB/s: rate in Gb/s x links x payload / 8 bits a byte."""
     return rate_gbps * links * share / 8
 
 
 def raid_read_gb_per_s(drives: int, each_gb_per_s: float) -> float:
-    """Large reads of all drives in groups, GB/s: data and parity are spread over all of them, so that all of them read.
+    """Return the rate of large reads of all drives in groups, GB/s: data and parity are spread over all, so all read.
 
     Source: Chen, Lee, Gibson, Katz, Patterson: RAID: High-Performance, Reliable Secondary Storage, ACM Computing
-    Surveys 26 (1994), table 4: 1 of what the drives give, at levels 1, 5 and 6.
+    Surveys 26 (1994), table 4: 1 of the drives' rate, at levels 1, 5 and 6.
     """
     return drives * each_gb_per_s
 
 
 def raid_write_gb_per_s(drives: int, data: int, parity: int, each_gb_per_s: float) -> float:
-    """Large writes of all drives in groups of `data` + `parity`, GB/s: what is written for parity is none of a file's.
+    """Return the rate of large writes in groups of `data` + `parity` drives, GB/s: parity is not a part of a file.
 
     Source: as of `raid_read_gb_per_s`: 1/2 at level 1, (G - 1)/G at level 5, (G - 2)/G at level 6.
     """
@@ -81,11 +81,11 @@ Direction = Literal["read", "write"]
 
 @dataclass(frozen=True)
 class ServerDrives:
-    """Drives of a server that are alike; None: not known."""
+    """Drives of one model in a server; None: not known."""
 
     model: str
     count: int
-    groups: int  # that they form; without a word of how they are put together each is one
+    groups: int  # that they form; without a declared RAID each drive is one
     capacity_gb: float | None
     read_gb_per_s: float | None
     write_gb_per_s: float | None
@@ -97,7 +97,7 @@ class ServerDrives:
 
 @dataclass(frozen=True)
 class NodeLink:
-    """How a node is reached: links of a fabric that it uses together."""
+    """The links of a fabric that a node uses together."""
 
     fabric: str
     kind: str
@@ -108,23 +108,23 @@ class NodeLink:
 
     @property
     def share(self) -> float:
-        """Part of the rate that is left for files."""
+        """The part of the rate for files."""
         return payload_share(self.kind, self.mtu, tagged=self.tagged)
 
     @property
     def gb_per_s(self) -> float:
-        """What it carries in one direction, GB/s."""
+        """Its capacity in one direction, GB/s."""
         return link_gb_per_s(self.rate_gbps, self.links, self.share)
 
     @property
     def terms(self) -> str:
-        """How that came about."""
+        """The terms of the capacity."""
         return f"{self.links} x {self.rate_gbps:g} Gb/s of {self.fabric} x {self.share:.3f} payload / 8"
 
 
 @dataclass(frozen=True)
 class StorageNeeds:
-    """What jobs need of a file system, of all nodes together, from one server; None: not said."""
+    """The needs of jobs on all nodes together, from one server; None: not set."""
 
     capacity_tib: float | None = None
     read_gb_per_s: float | None = None
@@ -143,56 +143,56 @@ class ServedFileSystem:
     kind: str
     server: str
     hardware: str  # the server's model
-    drives: tuple[ServerDrives, ...]  # in groups already; empty: nobody has said what it has
-    raid: Raid | None  # how those are put together; None: not said
-    network: str  # by which others reach the server
-    link: NodeLink | None  # None: no fabric that can be built is said to carry that network to it
-    clients: int  # that mount it over the network
+    drives: tuple[ServerDrives, ...]  # already in groups; empty: not declared
+    raid: Raid | None  # of these drives; None: not declared
+    network: str  # of clients to the server
+    link: NodeLink | None  # None: no possible fabric carries that network to the server
+    clients: int  # nodes that mount it over the network
     client_link: NodeLink | None  # the least of theirs; None: not known of all
     needs: StorageNeeds = StorageNeeds()
     path: str | None = None  # of the files on the server
-    volume: str | None = None  # what of `storage` has them there, built by apply; None: what the site has at `path`
+    volume: str | None = None  # entry of `storage` with the files, built by apply; None: the site's own at `path`
     level: int | None = None  # RAID of that volume; None: one drive
-    declared: Raid | None = None  # what the hardware says of all drives, where a volume has the files
+    declared: Raid | None = None  # of all drives by the hardware entry, if a volume has the files
 
     @property
     def data(self) -> int:
-        """Drives of a group whose capacity is for files."""
+        """The number of a group's drives for data."""
         return self.raid.data if self.raid else 1
 
     @property
     def size(self) -> int:
-        """Drives of a group."""
+        """The number of a group's drives."""
         return self.raid.data + self.raid.parity if self.raid else 1
 
     @property
     def raw_tib(self) -> float | None:
-        """What all drives hold, TiB; None: not known."""
-        known = [(drive.count, drive.capacity_gb) for drive in self.drives]
-        if not known or any(each is None for _, each in known):
+        """The capacity of all drives, TiB; None: not known."""
+        drives = [(drive.count, drive.capacity_gb) for drive in self.drives]
+        if not drives or any(capacity_gb is None for _, capacity_gb in drives):
             return None
-        return tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (capacity_gb or 0.0) for count, capacity_gb in drives))
 
     @property
     def capacity_tib(self) -> float | None:
-        """What it holds at most, before what the file system itself takes, TiB; without a word of groups all drives."""
-        known = [(drive.groups * self.data, drive.capacity_gb) for drive in self.drives if drive.groups]
-        if not self.drives or any(each is None for _, each in known):
+        """The highest capacity, before the file system's own use, TiB; without declared groups that of all drives."""
+        drives = [(drive.groups * self.data, drive.capacity_gb) for drive in self.drives if drive.groups]
+        if not self.drives or any(capacity_gb is None for _, capacity_gb in drives):
             return None
-        return tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (capacity_gb or 0.0) for count, capacity_gb in drives))
 
     def of_drives(self, direction: Direction) -> float | None:
-        """Return the most that the drives give, GB/s."""
-        known = [(drive.groups * self.size, drive.rate(direction)) for drive in self.drives if drive.groups]
-        if not self.drives or any(each is None for _, each in known):
+        """Return the highest rate of the drives, GB/s."""
+        drives = [(drive.groups * self.size, drive.rate(direction)) for drive in self.drives if drive.groups]
+        if not self.drives or any(rate is None for _, rate in drives):
             return None
         if direction == "read":
-            return sum(raid_read_gb_per_s(count, each or 0.0) for count, each in known)
-        return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
+            return sum(raid_read_gb_per_s(count, rate or 0.0) for count, rate in drives)
+        return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, rate or 0.0) for count, rate in drives)
 
     def most(self, direction: Direction) -> float | None:
         """Return the lesser of the known rates of drives and links, GB/s, the upper bound. None: neither is known."""
-        return min((each for each in (self.of_drives(direction), self.of_link) if each is not None), default=None)
+        return min((rate for rate in (self.of_drives(direction), self.of_link) if rate is not None), default=None)
 
     def gives(self, direction: Direction) -> float | None:
         """Return the delivered rate, GB/s; None: the rate of drives or links is not known."""
@@ -200,16 +200,16 @@ class ServedFileSystem:
 
     @property
     def of_link(self) -> float | None:
-        """What the server's links carry, GB/s."""
+        """The capacity of the server's links, GB/s."""
         return None if self.link is None else self.link.gb_per_s
 
     def bound(self, direction: Direction) -> Literal["drives", "links"] | None:
-        """Which of both lets less through, of those that are known."""
+        """Return the slower of drives and links, of the known ones."""
         most = self.most(direction)
         return None if most is None else "links" if most == self.of_link else "drives"
 
     def each(self, direction: Direction) -> float | None:
-        """Rate of each client when all are active, GB/s: its part, and no more than its own links carry."""
+        """Return the rate of each of all active clients, GB/s: its share, at most the capacity of its own links."""
         gives = self.gives(direction)
         if gives is None or not self.clients or self.client_link is None:
             return None
@@ -217,23 +217,23 @@ class ServedFileSystem:
 
     @property
     def left_over(self) -> int:
-        """Drives that are in no group."""
+        """The number of drives without a group."""
         return sum(drive.count - drive.groups * self.size for drive in self.drives)
 
 
 def grouped(counts: Sequence[int], raid: Raid | None) -> tuple[int, ...]:
-    """How many groups drives form, of each model: of drives that are alike, in their order, as many as are wanted."""
+    """Return the number of groups of each model of drive: in their order, as many as declared."""
     if raid is None:
         return tuple(counts)
-    size, left, groups = raid.data + raid.parity, raid.groups, list[int]()
+    size, remaining, groups = raid.data + raid.parity, raid.groups, list[int]()
     for count in counts:
-        some = count // size if left is None else min(count // size, left)
-        groups.append(some)
-        left = None if left is None else left - some
+        formed = count // size if remaining is None else min(count // size, remaining)
+        groups.append(formed)
+        remaining = None if remaining is None else remaining - formed
     return tuple(groups)
 
 
-# A file system as its part of `hpcforge design --json`, and all that summaries show.
+# A file system in `hpcforge design --json` and in summaries.
 #
 # Throughput is in GB/s (10^9 bytes) of one direction, of large files read or written in one go; capacity is in TiB
 # (2^40 bytes), before what the file system itself takes.
@@ -289,14 +289,14 @@ class FileSystemDesign:
 
 
 def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
-    """Sum a file system up."""
+    """Return the summary of a file system."""
     raid = file_system.raid
     return FileSystemDesign(
         name=file_system.name,
         kind=file_system.kind,
         server=file_system.server,
         hardware=file_system.hardware,
-        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in file_system.drives),
+        drives=tuple(DriveLot(lot.model, lot.count, lot.groups, lot.capacity_gb) for lot in file_system.drives),
         volume=file_system.volume,
         group=f"{raid.data} + {raid.parity}" if raid else None,
         left_over=file_system.left_over,

@@ -15,16 +15,15 @@ from hpcforge.kinds import ARRAYS, spare
 
 Breaches = Iterator[Breach]
 Write = Callable[[float, int], str]
-_DONE: dict[Direction, str] = {"read": "read", "write": "written"}
+_PAST_TENSE: dict[Direction, str] = {"read": "read", "write": "written"}
 _RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
 
 
 def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
-    """Yield what rules say of servers and of what is needed of them.
+    """Yield the breaches of servers and of the needs from them.
 
-    The file systems of one volume, or of none, share its drives, and those that a server serves over one network its
-    links there.
-    `loc_of_hardware` has the place in the blueprint that says what a server is.
+    The file systems of one volume, or of none, share its drives; those of a server on one network share its links.
+    `loc_of_hardware` returns the place of a server's hardware in the blueprint.
     """
     places: dict[tuple[str, str | None], list[ServedFileSystem]] = {}
     for file_system in served:
@@ -32,7 +31,7 @@ def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], L
     for (server, volume), systems in places.items():
         loc = loc_of_hardware(server)
         yield from _groups(systems, loc) if volume is None else _volume(systems, loc)
-        if any(each.groups for each in systems[0].drives) or not systems[0].drives:
+        if any(drive.groups for drive in systems[0].drives) or not systems[0].drives:
             yield from _capacity(systems)
             for direction in _RATES:
                 yield from _rates_by_links(direction, systems)
@@ -40,7 +39,7 @@ def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], L
 
 
 def not_served(name: str, needs: Sequence[str]) -> Breaches:
-    """Yield that nothing is known of a file system that no node of ours serves, though something is needed of it."""
+    """Report needs of a file system that no node of the cluster serves: nothing is known about it."""
     codes = {"capacity_tib": "STORAGE-001", "read_gb_per_s": "STORAGE-002", "write_gb_per_s": "STORAGE-003"}
     for need in needs:
         message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
@@ -53,18 +52,18 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
     if file_system.raid is None or file_system.volume is None:
         return
     count, built = file_system.size, f"{file_system.raid.data} + {file_system.raid.parity}"
-    better, said = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
+    better, spec = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
     if (
-        said
-        and (said.data, said.parity) != (file_system.raid.data, file_system.raid.parity)
-        and said.parity + file_system.raid.parity
+        spec
+        and (spec.data, spec.parity) != (file_system.raid.data, file_system.raid.parity)
+        and spec.parity + file_system.raid.parity
     ):
         message = (
             f"{file_system.server}: apply builds another array for `{file_system.volume}` than `raid` of "
             f"{file_system.hardware} promises"
         )
-        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {said.data} + {said.parity}"
-        same = [level for level in ARRAYS if (spare(level, count), count - said.parity) == (said.parity, said.data)]
+        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {spec.data} + {spec.parity}"
+        same = [level for level in ARRAYS if (spare(level, count), count - spec.parity) == (spec.parity, spec.data)]
         hint = (
             f"raid: {same[0]} in `storage.{file_system.volume}`"
             if same
@@ -72,7 +71,7 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         )
         yield breach("STORAGE-008", loc, message, sums, hint)
     elif file_system.raid.parity == 0:
-        lost = " and ".join(f"`{each.name}`" for each in systems)
+        lost = " and ".join(f"`{system.name}`" for system in systems)
         which = f"first of {count} drives" if count > 1 else "drive"
         message = f"{file_system.server}: the {which} that fails takes all files of {lost} with it"
         sums = (
@@ -88,7 +87,7 @@ def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
     file_system = systems[0]
     if file_system.raid is None or not file_system.drives:
         return
-    groups = sum(each.groups for each in file_system.drives)
+    groups = sum(drive.groups for drive in file_system.drives)
     array = f"{groups} group{'s' * (groups != 1)} of {file_system.raid.data} + {file_system.raid.parity} drives"
     message = (
         f"{file_system.server}: apply builds no array under {file_system.path}, and `raid` of {file_system.hardware} "
@@ -100,10 +99,10 @@ def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         f" with path: /flash/{file_system.name}; or mount your own array at {file_system.path} before the first apply"
     )
     yield breach("STORAGE-009", ("storage", file_system.name, "path"), message, array, hint)
-    wanted, there = file_system.raid.groups or 1, sum(each.groups for each in file_system.drives)
-    if there < wanted:
-        drives = ", ".join(f"{each.count} x {each.model}" for each in file_system.drives)
-        sums = f"{wanted} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
+    required, available = file_system.raid.groups or 1, sum(drive.groups for drive in file_system.drives)
+    if available < required:
+        drives = ", ".join(f"{drive.count} x {drive.model}" for drive in file_system.drives)
+        sums = f"{required} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
         yield breach("STORAGE-005", loc, f"{file_system.server}: too few drives for its groups", sums, "smaller groups")
     elif file_system.raid.parity == 0:
         message = f"{file_system.server}: the first drive that fails takes files with it"
@@ -131,18 +130,18 @@ def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
 def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
     """Check the required rate of each of a server's links, and if it has several, of its drives over all of them."""
     by_links: dict[str, list[ServedFileSystem]] = {}
-    for each in systems:
-        by_links.setdefault(_over_which(each), []).append(each)
-    breaches = [breach for some in by_links.values() for breach in _rate(direction, some)]
+    for system in systems:
+        by_links.setdefault(_over_which(system), []).append(system)
+    breaches = [breach for linked in by_links.values() for breach in _rate(direction, linked)]
     yield from breaches
-    if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
-        unbound = [replace(each, link=replace(each.link, rate_gbps=inf)) for each in systems if each.link]
+    if len(by_links) > 1 and not breaches:  # check the drives alone: links of infinite rate set no bound
+        unbound = [replace(system, link=replace(system.link, rate_gbps=inf)) for system in systems if system.link]
         yield from _rate(direction, unbound)
 
 
 def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
-    found = {file_system.name: file_system.needs.rate(direction) for file_system in systems}
-    needing = {name: rate for name, rate in found.items() if rate is not None}
+    needs = {file_system.name: file_system.needs.rate(direction) for file_system in systems}
+    needing = {name: rate for name, rate in needs.items() if rate is not None}
     if not needing:
         return
     file_system, most = systems[0], systems[0].most(direction)
@@ -155,17 +154,17 @@ def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches
 def _slow(
     direction: Direction, systems: Sequence[ServedFileSystem], needing: dict[str, float], most: float, bound: str | None
 ) -> Breach:
-    """Report that less is delivered than is needed."""
+    """Return the breach of a rate below the needs."""
     file_system, need = systems[0], sum(needing.values())
     terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
     sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
-    message = f"{file_system.server} is {_DONE[direction]} slower than {_names(needing)} {_verb(needing)}"
+    message = f"{file_system.server} is {_PAST_TENSE[direction]} slower than {_names(needing)} {_verb(needing)}"
     hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
     return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
 
 
 def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
-    """Servers that have files on several volumes, whose needs one by one are met: together they share the links."""
+    """Check servers with files on several volumes that meet their needs one by one: they share the links."""
     by_links: dict[tuple[str, str], list[ServedFileSystem]] = {}
     for file_system in served:
         by_links.setdefault((file_system.server, _over_which(file_system)), []).append(file_system)
@@ -185,13 +184,13 @@ def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
 
 
 def _over_which(file_system: ServedFileSystem) -> str:
-    """Return the owner of its links: a fabric, or the network where no fabric is known."""
+    """Return the owner of its links: a fabric, or the network if no fabric is known."""
     return file_system.link.fabric if file_system.link else file_system.network
 
 
 def _unknown(code: str, loc: Loc, file_system: ServedFileSystem, fact: str) -> Breach:
-    """Say what is missing, all of it, with how to say it."""
-    models = [each.model for each in file_system.drives if each.groups and getattr(each, fact) is None]
+    """Return all missing facts, with the keys that set them."""
+    models = [drive.model for drive in file_system.drives if drive.groups and getattr(drive, fact) is None]
     missing, ways = list[str](), list[str]()
     if not file_system.drives:
         missing.append(f"the drives of {file_system.hardware}")
@@ -213,16 +212,16 @@ def _loc(needing: dict[str, float], need: str) -> Loc:
     return ("storage", next(iter(needing)), "needs", need)
 
 
-def _over(need: float, there: float) -> bool:
-    return need > there and not isclose(need, there, rel_tol=1e-9)
+def _over(need: float, limit: float) -> bool:
+    return need > limit and not isclose(need, limit, rel_tol=1e-9)
 
 
-def _compared(write: Write, need: float, there: float) -> str:
-    return " > ".join(apart(write, need, there))
+def _compared(write: Write, need: float, limit: float) -> str:
+    return " > ".join(apart(write, need, limit))
 
 
-def _excess(write: Write, need: float, there: float) -> str:
-    return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
+def _excess(write: Write, need: float, limit: float) -> str:
+    return f"{write(need - limit, 1)} ({100 * (need - limit) / limit:.0f} %) too much" if limit else "too much"
 
 
 def _names(needing: dict[str, float]) -> str:
@@ -235,20 +234,21 @@ def _verb(needing: dict[str, float]) -> str:
 
 def _drives(file_system: ServedFileSystem) -> str:
     """`2 x 10 data drives x 15,360 GB`."""
-    of = "data drives" if file_system.raid else "drives"
-    in_groups = [each for each in file_system.drives if each.groups]
+    unit = "data drives" if file_system.raid else "drives"
+    in_groups = [drive for drive in file_system.drives if drive.groups]
     return " + ".join(
-        f"{_count(file_system, each.groups, file_system.data)} {of} x {each.capacity_gb:,g} GB" for each in in_groups
+        f"{_count(file_system, drive.groups, file_system.data)} {unit} x {drive.capacity_gb:,g} GB"
+        for drive in in_groups
     )
 
 
 def _rates(file_system: ServedFileSystem, direction: Direction) -> str:
-    of = file_system.size if direction == "read" else file_system.data
-    in_groups = [each for each in file_system.drives if each.groups]
+    per_group = file_system.size if direction == "read" else file_system.data
+    in_groups = [drive for drive in file_system.drives if drive.groups]
     return " + ".join(
-        f"{_count(file_system, each.groups, of)} drives x {each.rate(direction):g} GB/s" for each in in_groups
+        f"{_count(file_system, drive.groups, per_group)} drives x {drive.rate(direction):g} GB/s" for drive in in_groups
     )
 
 
-def _count(file_system: ServedFileSystem, groups: int, of: int) -> str:
-    return f"{groups} x {of}" if file_system.raid else f"{groups}"
+def _count(file_system: ServedFileSystem, groups: int, per_group: int) -> str:
+    return f"{groups} x {per_group}" if file_system.raid else f"{groups}"

@@ -1,4 +1,4 @@
-"""Every rule that served file systems are judged by, as in `hpcforge.design.facility.rules`. Pure."""
+"""Every rule of served file systems, as in `hpcforge.design.facility.rules`. Pure."""
 
 from __future__ import annotations
 
