@@ -1,4 +1,7 @@
-"""Records of comma-separated values, with the place of each cell, as spreadsheets and programs save them. Pure."""
+"""Records of comma-separated values, with the place of each cell, as spreadsheets and programs save them. Pure.
+
+The standard library's `csv` reports no columns, reads a quote inside a cell as text, and refuses a space after a quote.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ _MOST_LINES = 50  # of one cell
 _SEPARATORS = (",", ";", "\t", "|")
 _ENCODINGS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _NO_WIDTH = "\u200b\ufeff"
+_QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)" *')
 _TEXT_MARK = re.compile(r'="(?P<formula>.*)"|\'(?P<quote>.+)', re.DOTALL)  # how a spreadsheet keeps 0123 as it is
 
 
@@ -96,17 +100,20 @@ def record(
     cells: list[ListCell] = []
     at, line = 0, lines[number - 1].rstrip()
     while len(cells) < MOST_COLUMNS:
-        start = at + len(line[at:]) - len(line[at:].lstrip(" ")) if line[at : at + 1] == " " else at
+        start = len(line) - len(line[at:].lstrip(" "))
         place = Mark(number, start + 1)
-        if line[start : start + 1] == '"':
-            text, number, end = _quoted(lines, number, start, separator, is_row)
-            line = lines[number - 1].rstrip()
+        if line.startswith('"', start):
+            cell, number = _quoted(lines, number, start, is_row)
+            text, line = cell[1].replace('""', '"'), lines[number - 1].rstrip()
+            end = len(line) - len(cell.string[cell.end() :])
+            valid = line[end : end + 1] in ("", separator)
         else:
             end = line.find(separator, start)
             end = len(line) if end < 0 else end
             text = line[start:end]
-            if '"' in text and not _TEXT_MARK.fullmatch(text.strip()):
-                raise _mismatch(place)
+            valid = '"' not in text or _TEXT_MARK.fullmatch(text.strip()) is not None
+        if not valid:
+            raise _mismatch(place)
         width = max(1, end - start) if place.line == number else 1
         cells.append(ListCell(_plain(text), Mark(place.line, place.column, width)))
         if end >= len(line):
@@ -121,33 +128,17 @@ def _mismatch(mark: Mark) -> CellError:
     return CellError("the quotes of this cell do not match", mark, hint)
 
 
-def _quoted(
-    lines: Sequence[str], number: int, start: int, separator: str, is_row: Callable[[str], bool]
-) -> tuple[str, int, int]:
-    """Return the text of a cell in quotes, its last line, and the place behind it. Raises `CellError`."""
-    begin, at, texts = number, start + 1, []
-    while number <= min(len(lines), begin + _MOST_LINES):
-        line = lines[number - 1].rstrip()
-        if number > begin and is_row(line):
-            break
-        close = _closing(line, at)
-        if close >= 0:
-            end = close + 1 + len(line[close + 1 :]) - len(line[close + 1 :].lstrip(" "))
-            if line[end : end + 1] not in ("", separator):
-                break
-            texts.append(line[at:close])
-            return "\n".join(texts).replace('""', '"'), number, end
-        texts.append(line[at:])
-        number, at = number + 1, 0
-    raise _mismatch(Mark(begin, start + 1))
-
-
-def _closing(line: str, at: int) -> int:
-    """Where the quote is that ends a cell, -1: not on this line."""
-    close = line.find('"', at)
-    while close >= 0 and line[close + 1 : close + 2] == '"':
-        close = line.find('"', close + 2)
-    return close
+def _quoted(lines: Sequence[str], number: int, start: int, is_row: Callable[[str], bool]) -> tuple[re.Match[str], int]:
+    """Match the cell in quotes that begins at a place; return the match and its last line. Raises `CellError`."""
+    text = lines[number - 1].rstrip()[start:]
+    last = number
+    while (match := _QUOTED.match(text)) is None:
+        last += 1
+        line = lines[last - 1].rstrip() if last <= min(len(lines), number + _MOST_LINES) else None
+        if line is None or is_row(line):
+            raise _mismatch(Mark(number, start + 1))
+        text += "\n" + line
+    return match, last
 
 
 def _plain(text: str) -> str:

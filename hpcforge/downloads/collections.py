@@ -2,6 +2,9 @@
 
 A folder is named by its archive's SHA-256. Before each use it is compared with that archive, and written again where
 it differs. Nothing of an archive counts but regular files below the collection's own folder.
+
+`ansible-galaxy` cannot install from the PyPI package `ansible`, which omits files that each FILES.json lists. It takes
+0.4 CPU s a collection, where this takes 0.1, and its `verify` trusts the MANIFEST.json in the folder.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def assign(wrong: Sequence[CableEnds], empty: Mapping[Bundle, int], drawn: Drawn
     """Give as many wrong cables as possible an empty place that one of their ends is in already; return that end.
 
     A maximum matching by shortest augmenting paths; cables on one side, places of bundles on the other. The end at a
-    node stays where both could.
+    node stays where both could. networkx's matching recurses: 1,000 cables that shift one another exceed its depth.
     """
     kept: dict[CableEnds, PortName] = {}
     holds: dict[Bundle, list[CableEnds]] = {bundle: [] for bundle in empty}

@@ -1,4 +1,4 @@
-"""Labs of virtual machines: a `hpcforge.lab.kinds.LabBackend`. Each node is a QEMU, on a qcow2 above the disk of an image.
+"""Labs of virtual machines: a `hpcforge.lab.kinds.LabBackend`. Each node is a QEMU, on a qcow2 above an image's disk.
 
 `qemu` makes the command line, `machines` starts and stops nodes, `disks` has their disks, and `seed` their identity.
 The package may import `hpcforge.lab`, `hpcforge.image` and `hpcforge.host`, no other kind of lab. `hpcforge.lab.kinds`

@@ -12,7 +12,7 @@ from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.fabrics import moves
 from hpcforge.design.fabric.graph import Fabric, oversubscription
 from hpcforge.design.fabric.spec import CannotBuildError, Model, OtherEnd
-from hpcforge.design.fabric.summary import bisection_gbps
+from hpcforge.design.fabric.summary import metrics
 from tests.unit.design.fabric.asks import asked, blueprint, built, loaded, names, switches
 
 
@@ -167,7 +167,7 @@ def test_few_nodes_share_leaves_among_rails(nodes: int, counts: tuple[int, int, 
     assert switches(fabric) == counts
     assert len(fabric.cables) == cables
     assert oversubscription(fabric)["leaf"] <= 1.0
-    assert bisection_gbps(fabric) == nodes * 8 * 100 / 2
+    assert metrics(fabric).bisection_gbps == nodes * 8 * 100 / 2
 
 
 def test_rails_that_share_leaves_are_wired_by_node_then_rail() -> None:

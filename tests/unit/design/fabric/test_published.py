@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.design.fabric.graph import Fabric, oversubscription
-from hpcforge.design.fabric.summary import bisection_gbps
+from hpcforge.design.fabric.summary import metrics
 from tests.unit.design.fabric.asks import blueprint, loaded, switches
 
 # NVIDIA DGX SuperPOD reference architecture, DGX B200, larger component counts.
@@ -60,7 +60,7 @@ def test_dgx_b200(tmp_path: Path, nodes: int) -> None:
     counts, cables = B200[nodes]
     assert switches(one) == counts
     assert tuple(one.cable_counts[kind] for kind in ("node_leaf", "leaf_spine", "spine_core")) == cables
-    assert bisection_gbps(one) == nodes * 8 * 400 / 2
+    assert metrics(one).bisection_gbps == nodes * 8 * 400 / 2
     assert set(oversubscription(one).values()) == {1.0}
 
 

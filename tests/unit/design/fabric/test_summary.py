@@ -15,7 +15,6 @@ from hpcforge.design.fabric.graph import Fabric, columns, oversubscription
 from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.design.fabric.summary import (
     Half,
-    bisection_gbps,
     flow_gbps,
     fold,
     halves,
@@ -103,18 +102,19 @@ def test_bisection_of_whole_leaves_is_half_of_their_uplinks(ratio: float, down: 
     fabric = built(4 * down, 40, topology="fat-tree", leaf_oversubscription=float(ratio))
     assert (fabric.count("leaf"), fabric.end_ports, fabric.cable_counts["leaf_spine"]) == (4, down, 4 * up)
     assert oversubscription(fabric) == {"leaf": pytest.approx(down / up)}
-    assert bisection_gbps(fabric) == 4 * up * 100 / 2
+    assert metrics(fabric).bisection_gbps == 4 * up * 100 / 2
 
 
 def test_what_is_oversubscribed_carries_less_in_proportion() -> None:
     """8 leaves of 12 ends and 4 uplinks on 16-port switches: half of 8 x 4 links cross, of 8 x 12 / 2 that would."""
     fabric = built(96, 16, topology="fat-tree", leaf_oversubscription=3.0)
     assert (fabric.count("leaf"), fabric.count("spine")) == (8, 2)
-    assert bisection_gbps(fabric) == 8 * 4 * 100 / 2
+    assert metrics(fabric).bisection_gbps == 8 * 4 * 100 / 2
     three = built(2 * 12 * 16, 16, topology="fat-tree", leaf_oversubscription=3.0, spine_oversubscription=2.0)
     assert three.tiers == 3
     assert oversubscription(three)["spine"] > 1
-    assert bisection_gbps(three) < bisection_gbps(built(2 * 12 * 16, 16, topology="fat-tree"))
+    even = built(2 * 12 * 16, 16, topology="fat-tree")
+    assert metrics(three).bisection_gbps < metrics(even).bisection_gbps
 
 
 @pytest.mark.parametrize(
