@@ -170,7 +170,7 @@ references: develop
 	$(BIN)/python -m tools.blueprint_reference inventory > docs/inventory.md
 	$(BIN)/python -m tools.role_reference > docs/roles.md
 	$(BIN)/python -m tools.disruption_table > docs/disruption.md
-	$(BIN)/python -m tools.import_figure > docs/images/packages.svg
+	$(BIN)/python -m tools.import_figure > docs/packages.svg
 
 CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tools/house.py && $(BIN)/lint-imports && $(BIN)/mypy && $(BIN)/python -m tools.check_schemas
 check: develop

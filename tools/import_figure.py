@@ -1,6 +1,6 @@
-"""Draws the packages of hpcforge/ and their imports, from the imports themselves: docs/images/packages.svg.
+"""Draws the packages of hpcforge/ and their imports, from the imports themselves: docs/packages.svg.
 
-    python -m tools.import_figure > docs/images/packages.svg
+    python -m tools.import_figure > docs/packages.svg
 
 A test compares that. An import that other imports imply is not drawn, so that the lines can be followed.
 """
