@@ -200,21 +200,25 @@ def quote(text: str) -> str:
     return f"`{shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + '...'}`"
 
 
-def closest(word: str, known: Sequence[str]) -> str | None:
+def closest(word: str, candidates: Sequence[str]) -> str | None:
     """Return the known word that a word was probably meant to be, whatever their case; None if none is close enough.
 
     A third of the letters may differ, as in compilers; or one name has all parts of the other: `memory`, `memory_gib`.
     """
-    word, spelled = word[:64].lower(), {other.lower(): other for other in known[:4096]}
+    word, spelled = word[:64].lower(), {candidate.lower(): candidate for candidate in candidates[:4096]}
     lower = list(spelled)
     if len(lower) > _MAX_CANDIDATES:
-        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda other: _begins_alike(word, other))
-    alike = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
-    edits = {other: _edits(word, other) for other in alike}
-    near = [other for other in alike if edits[other] <= max(len(word), len(other)) // 3]
-    parts = [other for other in alike if _parts(word) < _parts(other) or _parts(word) > _parts(other) != {""}]
-    found = min(near, key=lambda other: edits[other], default=next(iter(parts), None))
-    return None if found is None else spelled[found]
+        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda candidate: _begins_alike(word, candidate))
+    similar = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
+    edits = {candidate: _edits(word, candidate) for candidate in similar}
+    near = [candidate for candidate in similar if edits[candidate] <= max(len(word), len(candidate)) // 3]
+    parts = [
+        candidate
+        for candidate in similar
+        if _parts(word) < _parts(candidate) or _parts(word) > _parts(candidate) != {""}
+    ]
+    best = min(near, key=lambda candidate: edits[candidate], default=next(iter(parts), None))
+    return None if best is None else spelled[best]
 
 
 def _parts(name: str) -> set[str]:
@@ -226,31 +230,31 @@ def _edits(word: str, two: str) -> int:
     rows = [list(range(len(two) + 1))]
     for i, letter in enumerate(word, 1):
         row, above = [i], rows[-1]
-        for j, other in enumerate(two, 1):
-            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != other)))
-            if i > 1 and j > 1 and word[i - 2] == other and letter == two[j - 2]:
+        for j, letter_of_two in enumerate(two, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != letter_of_two)))
+            if i > 1 and j > 1 and word[i - 2] == letter_of_two and letter == two[j - 2]:
                 row[-1] = min(row[-1], rows[-2][j - 2] + 1)
         rows.append(row)
     return rows[-1][-1]
 
 
-def _begins_alike(word: str, other: str) -> int:
+def _begins_alike(word: str, second: str) -> int:
     """Count the characters that both begin with."""
-    pairs = enumerate(zip(word, other, strict=False))
-    return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(other)))
+    pairs = enumerate(zip(word, second, strict=False))
+    return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(second)))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, words: Iterable[str]) -> str | None:
     """Return a hint that names the closest known word, or lists the known ones where they are few."""
-    candidates = list(known)
+    candidates = list(words)
     if close := closest(word, candidates):
         return f"did you mean `{close}`?"
     return f"known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else None
 
 
-def closest_or_all(word: str, known: Iterable[str]) -> str | None:
+def closest_or_all(word: str, words: Iterable[str]) -> str | None:
     """Return a hint that names the closest of words that hpcforge itself has, or lists them; None where it has none."""
-    candidates = list(known)
+    candidates = list(words)
     if hint := did_you_mean(word, candidates):
         return hint
     listed = ", ".join(candidates)
@@ -287,7 +291,7 @@ def _plain(text: str) -> str:
 
 
 def _mask(line: str) -> str:
-    return _SECRET.sub(lambda found: "".join(part or "" for part in found.groups()) + "(not shown)", line)
+    return _SECRET.sub(lambda match: "".join(part or "" for part in match.groups()) + "(not shown)", line)
 
 
 def _columns(character: str) -> int:

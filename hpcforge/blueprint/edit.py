@@ -79,12 +79,12 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     for (entry, key), value in values.items():
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
-    there = root.entries[section][1].entries if section in root.entries else {}
+    entries = root.entries[section][1].entries if section in root.entries else {}
     of_entry: dict[str, dict[str, object]] = {}
     for (entry, key), value in values.items():
         of_entry.setdefault(entry, {})[key] = value
-    new = {entry: own for entry, own in of_entry.items() if entry not in there}
-    if new and not there:
+    new = {entry: own for entry, own in of_entry.items() if entry not in entries}
+    if new and not entries:
         text = _set(text, root, SetValue((section,), new))
     else:  # from the end of the file on, so that what was read of the places before still holds
         for entry in reversed(new):
@@ -93,14 +93,14 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     for entry, own in of_entry.items():
         if entry in new:
             continue
-        start, known = there[entry][0].start, there[entry][1].entries
-        if not known and len(own) > 1:  # one place for all of them
+        start, own_keys = entries[entry][0].start, entries[entry][1].entries
+        if not own_keys and len(own) > 1:  # one place for all of them
             old.append((start, 0, SetValue((section, entry), own)))
             continue
         for key, value in own.items():
-            place = known[key][0].start if key in known else math.inf
+            place = own_keys[key][0].start if key in own_keys else math.inf
             old.append((start, place, SetValue((section, entry, key), value)))
-    for _, _, edit in sorted(old, key=lambda found: found[:2], reverse=True):
+    for _, _, edit in sorted(old, key=lambda row: row[:2], reverse=True):
         text = _set(text, root, edit)
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:
@@ -123,15 +123,15 @@ def quoted(value: object, *, flow: bool = True) -> str:
 
 def _checked(text: str, edit: Edit) -> str:
     """Do one edit, and see that it did what it says and nothing else."""
-    where = ".".join(map(str, edit.loc))
+    place = ".".join(map(str, edit.loc))
     try:
-        wanted = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
+        expected = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
         new = _done(text, edit)
     except KeyError:
-        raise EditError(f"{where} is not in this file", "edit the included file that has it, by hand") from None
+        raise EditError(f"{place} is not in this file", "edit the included file that has it, by hand") from None
     after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
-    if after.diagnostics or plain(after.root) != wanted:
-        raise EditError(f"{where}: hpcforge cannot edit this place safely", "edit it by hand")
+    if after.diagnostics or plain(after.root) != expected:
+        raise EditError(f"{place}: hpcforge cannot edit this place safely", "edit it by hand")
     return new
 
 
@@ -280,8 +280,8 @@ def _column(text: str, offset: int) -> int:
 
 def _line_end(text: str, offset: int) -> int:
     """Behind the line break that ends a line."""
-    found = text.find("\n", offset)
-    return len(text) if found < 0 else found + 1
+    position = text.find("\n", offset)
+    return len(text) if position < 0 else position + 1
 
 
 def _spans(text: str) -> _Span:

@@ -72,8 +72,8 @@ def _expandable(parts: Iterable[str]) -> Iterator[str]:
         names = list(_expand_part(part))
         for name in names:
             by_width.setdefault(tuple(map(len, _NUMBERS.findall(name))), []).append(name)
-        alike = [each for group in by_width.values() for each in _parts(_shortest(group))]
-        yield from alike if all(map(_is_expandable, alike)) else names
+        hostlists = [hostlist for group in by_width.values() for hostlist in _parts(_shortest(group))]
+        yield from hostlists if all(map(_is_expandable, hostlists)) else names
 
 
 def _is_expandable(part: str) -> bool:
@@ -107,12 +107,12 @@ def _folded(texts: Iterable[str]) -> str:
 
 def _products(hostlists: Iterable[str]) -> Iterator[str]:
     """Yield hostlists of names with several numbers: fewer than of the names one by one, if not always the fewest."""
-    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # what stands between numbers to the rows of numbers
+    rows_by_text: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # rows of numbers, by the text between them
     for text in hostlists:
         for name in _expand_part(text):
             pieces = _NUMBERS.split(name)
-            alike.setdefault(tuple(pieces[::2]), []).append(tuple(pieces[1::2]))
-    for between, rows in sorted(alike.items()):
+            rows_by_text.setdefault(tuple(pieces[::2]), []).append(tuple(pieces[1::2]))
+    for between, rows in sorted(rows_by_text.items()):
         for numbers in _from_the_last(rows):
             yield between[0] + "".join(map("".join, zip(numbers, between[1:], strict=True)))
 
@@ -154,10 +154,10 @@ def _range(first: str, last: str) -> str:
 def _parts(text: str) -> list[str]:
     """Split at the commas outside brackets."""
     parts, start = [], 0
-    for found in _COMMA_OR_BRACKETS.finditer(text):
-        if found[0] == ",":
-            parts.append(text[start : found.start()])
-            start = found.end()
+    for match in _COMMA_OR_BRACKETS.finditer(text):
+        if match[0] == ",":
+            parts.append(text[start : match.start()])
+            start = match.end()
     return [*parts, text[start:]]
 
 

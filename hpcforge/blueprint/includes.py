@@ -42,21 +42,21 @@ def with_includes(document: Document, blueprint: Path) -> Included:
         return Included(document)
     reading = _Reading()
     root = _merged(document, (blueprint,), reading)
-    whole = replace(
+    merged = replace(
         document,
         root=root,
         diagnostics=(*document.diagnostics, *reading.found),
         complete=document.complete and reading.complete,
     )
-    return Included(whole, tuple(reading.files))
+    return Included(merged, tuple(reading.files))
 
 
 def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> Mapping:
     """Merge the root of a file with its includes; `chain` has the files that led to it, itself last."""
     root = document.root
     shared = Mapping(root.mark)
-    for named in _named(root):
-        part = _read(document.source, named, chain, reading)
+    for path in _named(root):
+        part = _read(document.source, path, chain, reading)
         if part is not None:
             _refuse_both(root, shared, part, (), reading)
             shared = _over(shared, part)
@@ -70,12 +70,12 @@ def _named(root: Mapping) -> Iterator[Scalar]:
     yield from (item for item in items if isinstance(item, Scalar) and item.text)
 
 
-def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _Reading) -> Mapping | None:
-    name = named.text or ""
+def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading: _Reading) -> Mapping | None:
+    name = written.text or ""
     path = chain[-1].parent / name
 
-    def refuse(why: str, hint: str | None = None) -> None:
-        reading.found.append(Diagnostic("error", why, source, named.mark, hint))
+    def refuse(message: str, hint: str | None = None) -> None:
+        reading.found.append(Diagnostic("error", message, source, written.mark, hint))
         reading.complete = False
 
     if path in chain:
@@ -148,15 +148,15 @@ def _over(upper: Mapping, lower: Mapping) -> Mapping:
 def _refuse_both(root: Mapping, first: Mapping, second: Mapping, loc: tuple[str, ...], reading: _Reading) -> None:
     """Refuse what two included files set and the file that includes them does not."""
     for key, value in second.entries.items():
-        other, place = first.entries.get(key), (*loc, key)
-        if other is None:
+        first_value, place = first.entries.get(key), (*loc, key)
+        if first_value is None:
             continue
-        if isinstance(value, Mapping) and isinstance(other, Mapping):
-            _refuse_both(root, other, value, place, reading)
+        if isinstance(value, Mapping) and isinstance(first_value, Mapping):
+            _refuse_both(root, first_value, value, place, reading)
         elif find(root, place) is None:
             at: Mark = first.keys[key]
-            where = f"{at.source.name if at.source else ''}:{at.line}"
+            position = f"{at.source.name if at.source else ''}:{at.line}"
             hint = f"keep one of them, or set `{'.'.join(place)}` in the file that includes both"
-            message = f"{quote('.'.join(place))} is also set in {where}"
+            message = f"{quote('.'.join(place))} is also set in {position}"
             mark = second.keys[key]
             reading.found.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))

@@ -128,15 +128,15 @@ def plain(tree: Tree) -> Any:
 
 def find(tree: Tree, loc: Loc) -> Tree | None:
     """Return the subtree at a location, None where there is none."""
-    found: Tree | None = tree
+    subtree: Tree | None = tree
     for step in loc:
-        if isinstance(found, Mapping) and isinstance(step, str):
-            found = found.entries.get(step)
-        elif isinstance(found, Sequence) and isinstance(step, int) and step < len(found.items):
-            found = found.items[step]
+        if isinstance(subtree, Mapping) and isinstance(step, str):
+            subtree = subtree.entries.get(step)
+        elif isinstance(subtree, Sequence) and isinstance(step, int) and step < len(subtree.items):
+            subtree = subtree.items[step]
         else:
             return None
-    return found
+    return subtree
 
 
 def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
@@ -225,9 +225,9 @@ class _Builder:
         if isinstance(self.root, Mapping):
             return Document(self.source, self.root, self._said(), complete)
         if complete:
-            said = "empty" if self.root is None else "not a mapping of keys to values"
+            content = "empty" if self.root is None else "not a mapping of keys to values"
             hint = None if self.root is None else "write `key: value`, with a space after the colon, a line each"
-            self._error(f"the file is {said}", Mark(1, 1), hint)
+            self._error(f"the file is {content}", Mark(1, 1), hint)
         return Document(self.source, Mapping(Mark(1, 1)), self._said(), complete=False)
 
     def _take(self, event: Any) -> bool:

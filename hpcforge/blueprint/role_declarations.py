@@ -92,8 +92,8 @@ class RoleDeclarations:
 def read_declared(*folders: Path) -> RoleDeclarations:
     """Read the declarations of the roles in these folders. Raise `DeclarationError`."""
     offers: dict[str, Offer] = {}
-    said = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
-    for folder, declaration in said.items():
+    declarations = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
+    for folder, declaration in declarations.items():
         path = folder / ROLES.file
         for name, offer in declaration.services.items():
             if name in offers:
@@ -105,27 +105,27 @@ def read_declared(*folders: Path) -> RoleDeclarations:
             if variable.needs and variable.needs not in declaration.vars:
                 raise DeclarationError(f"{path}: vars.{name}: needs: the role has no variable {variable.needs}")
     runtimes: dict[str, Path] = {}
-    for folder, declaration in said.items():
+    for folder, declaration in declarations.items():
         if (runtime := declaration.container_runtime) is not None:
             if runtime in runtimes:
-                other = runtimes[runtime].name
+                first_role = runtimes[runtime].name
                 raise DeclarationError(
-                    f"{folder / ROLES.file}: container_runtime: role {other} provides {runtime}, too"
+                    f"{folder / ROLES.file}: container_runtime: role {first_role} provides {runtime}, too"
                 )
             runtimes[runtime] = folder
-    chosen = {path.name: declaration for path, declaration in said.items() if declaration.vars}
+    chosen = {path.name: declaration for path, declaration in declarations.items() if declaration.vars}
     return RoleDeclarations(
         offers,
         {role: declaration.vars for role, declaration in chosen.items()},
         {role: declaration.on for role, declaration in chosen.items()},
-        tuple(path.name for path in said),
+        tuple(path.name for path in declarations),
         tuple(runtimes),
         {kind: role for role, declaration in chosen.items() for kind in declaration.accepts},
         {
             path.name: RoleMemory(
                 declaration.memory, tuple(declaration.services), declaration.scheduler, declaration.on == "true"
             )
-            for path, declaration in said.items()
+            for path, declaration in declarations.items()
             if declaration.memory
         },
     )

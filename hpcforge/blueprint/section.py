@@ -32,8 +32,8 @@ class Section(BaseModel):
     @classmethod
     def _drop_empty(cls, data: Any) -> Any:
         if isinstance(data, dict) and None in data.values():
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            return {key: value for key, value in data.items() if value is not None or key not in known}
+            keys = {field.alias or name for name, field in cls.model_fields.items()}
+            return {key: value for key, value in data.items() if value is not None or key not in keys}
         return data
 
 

@@ -101,8 +101,8 @@ class Draft:
             if count[finding.severity] > MAX_SHOWN:
                 continue
             last = count[finding.severity] == MAX_SHOWN
-            told = replace(finding, message=_AND_MORE, hint=None) if last else finding
-            placed.append(told.place(self.document.root, self.document.source))
+            shown = replace(finding, message=_AND_MORE, hint=None) if last else finding
+            placed.append(shown.place(self.document.root, self.document.source))
             if count["error"] == MAX_SHOWN:
                 break
         return placed
@@ -119,16 +119,16 @@ def validate(
     unread = frozenset(broken_locs(document.root))
     diagnostics = [*document.diagnostics, *values_in_comments(document)]
     try:
-        whole = model.model_validate(data, context=context)
-        sections = {alias: getattr(whole, name) for alias, name in aliases(model).items()}
-        return Draft(document, whole, sections, unread), diagnostics
+        typed = model.model_validate(data, context=context)
+        sections = {alias: getattr(typed, name) for alias, name in aliases(model).items()}
+        return Draft(document, typed, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
     explained = [_explain(detail, model, data, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
     findings = _without_consequences(explained)
     if document.complete:
-        told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
-        diagnostics += [finding.place(document.root, document.source) for finding in told]
+        shown = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
+        diagnostics += [finding.place(document.root, document.source) for finding in shown]
         diagnostics += others(document.source, len(details) - MAX_KEPT)
     broken = unread | {_without_tags(detail["loc"]) for detail in details}
     return Draft(document, None, dict(_salvage(model, data)), broken), diagnostics
@@ -142,8 +142,8 @@ def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """Drop that a key is missing where the same mapping has a key that was probably meant to be it."""
-    meant = {(*finding.loc[:-1], finding.meant) for finding in findings if finding.meant}
-    return [finding for finding in findings if finding.meant or finding.loc not in meant]
+    guessed = {(*finding.loc[:-1], finding.meant) for finding in findings if finding.meant}
+    return [finding for finding in findings if finding.meant or finding.loc not in guessed]
 
 
 def _under(loc: Loc, places: frozenset[Loc]) -> bool:
@@ -203,17 +203,17 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bo
     if kind == "missing":
         return Finding(loc, f"{name} is missing", _how(model, loc, None))
     if kind == "extra_forbidden":
-        hint, meant = unknown_key(model, loc, data) if guess else (None, None)
-        return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
+        hint, guessed_key = unknown_key(model, loc, data) if guess else (None, None)
+        return Finding(loc, f"unknown key {name}", hint, key=True, meant=guessed_key)
     if kind == "value":
         below = context["message"].endswith(" is below 0")
         hint = bounds(model, loc) if below else context["hint"]
         number = in_unit(str(loc[-1]), detail["input"]) if isinstance(detail["input"], str) and loc else None
         return Finding(loc, context["message"], f"write {number}" if number else hint, key=key)
     if kind == "literal_error":
-        known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        accepted = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])
-        return Finding(loc, f"{quote(word)} is not accepted here", closest_or_all(word, known))
+        return Finding(loc, f"{quote(word)} is not accepted here", closest_or_all(word, accepted))
     message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
     got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
     hint = _how(model, loc, detail["input"]) if got else description(model, loc) if kind.startswith("too_") else None

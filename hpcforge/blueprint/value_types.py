@@ -76,8 +76,8 @@ _LAST_PORT = 65535
 
 def _ports(text: str) -> str:
     """Check a port, or a range FIRST-LAST of ports."""
-    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 0 < first <= last <= _LAST_PORT:
         raise v.refusal(f"{quote(text)} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST_PORT}")
     return text

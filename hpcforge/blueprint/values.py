@@ -124,11 +124,11 @@ def offered(schema: Any, names: Mapping[str, Iterable[str]]) -> Any:
     if not isinstance(schema, dict):
         return schema
     rest = {key: offered(value, names) for key, value in schema.items() if key != _CATALOG}
-    known = list(dict.fromkeys(names.get(schema.get(_CATALOG, ""), ())))
-    if not known:
+    choices = list(dict.fromkeys(names.get(schema.get(_CATALOG, ""), ())))
+    if not choices:
         return rest
     about = {key: rest.pop(key) for key in ("title", "description", "default") if key in rest}
-    return {**about, "anyOf": [{"enum": known}, rest]}
+    return {**about, "anyOf": [{"enum": choices}, rest]}
 
 
 def whole(value: Any) -> Any:
@@ -171,8 +171,8 @@ class ShortForm:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Give editors both ways."""
-        whole = handler(schema)
-        return {"anyOf": [{"type": ["string", "number"]} if self.key else whole["items"], whole]}
+        full = handler(schema)
+        return {"anyOf": [{"type": ["string", "number"]} if self.key else full["items"], full]}
 
     def _lengthen(self, value: Any) -> Any:
         if isinstance(value, list | tuple | dict) or value is None:
@@ -309,8 +309,8 @@ def _mac_of_port(text: str) -> str:
 
 def counted(text: str) -> tuple[int, str]:
     """Return how many of what: `8 x connectx-7-400g` is 8 of it."""
-    count, _, what = text.partition(" x ")
-    return int(count), what
+    count, _, model = text.partition(" x ")
+    return int(count), model
 
 
 def minutes(text: str) -> float:

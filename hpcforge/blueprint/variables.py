@@ -119,15 +119,15 @@ class Variable(BaseModel):
             return self._adapter.validate_python(value)
         except ValidationError as error:
             hints = (detail.get("ctx", {}).get("hint") for detail in error.errors())
-            said = (detail["msg"] for detail in error.errors())
-            raise ValueError("; ".join(filter(None, (*said, *hints)))) from error
+            messages = (detail["msg"] for detail in error.errors())
+            raise ValueError("; ".join(filter(None, (*messages, *hints)))) from error
 
     def given(self, value: Any) -> Any:
         """Return a typed value for templates and code."""
         if self._of is None:
             return value
-        each = TYPES[self._of].given
-        return tuple(map(each, value)) if self.list_of else each(value)
+        convert = TYPES[self._of].given
+        return tuple(map(convert, value)) if self.list_of else convert(value)
 
 
 def _plain(bound: float | None) -> float | None:
@@ -141,8 +141,8 @@ class Chosen(Section):
 
     def by_name(self) -> dict[str, Any]:
         """Every one that has a value, as templates and code get it."""
-        said = {name: getattr(self, _field(name)) for name in self.declared}
-        return {name: self.declared[name].given(value) for name, value in said.items() if value is not None}
+        values = {name: getattr(self, _field(name)) for name in self.declared}
+        return {name: self.declared[name].given(value) for name, value in values.items() if value is not None}
 
 
 class Roles(Section):
@@ -156,10 +156,10 @@ class Roles(Section):
         """Return the values of rehearsals, of roles that declare any."""
         chosen = {name: getattr(self, field).declared for field, name in _roles(type(self))}
         values = {
-            role: {name: each.in_rehearsal for name, each in declared.items() if each.rehearsed is not None}
+            role: {name: variable.in_rehearsal for name, variable in declared.items() if variable.rehearsed is not None}
             for role, declared in chosen.items()
         }
-        return {role: given for role, given in values.items() if given}
+        return {role: by_name for role, by_name in values.items() if by_name}
 
     def said(self) -> set[str]:
         """Return the roles with any setting in the blueprint."""
@@ -169,17 +169,17 @@ class Roles(Section):
         """Yield the role, the name, the other variable that it needs and that has no value, and its declaration."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
-            given = chosen.by_name()
+            set_values = chosen.by_name()
             for name, variable in chosen.declared.items():
-                if variable.needs and given.get(name) and not given.get(variable.needs):
+                if variable.needs and set_values.get(name) and not set_values.get(variable.needs):
                     yield role, name, variable.needs, chosen.declared[variable.needs]
 
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
         """Yield the role, the name and the declaration of those that have no value."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
-            given = chosen.by_name()
-            yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in given)
+            set_values = chosen.by_name()
+            yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in set_values)
 
 
 def variables_of(variables: Mapping[str, Mapping[str, Variable]]) -> dict[str, str]:
@@ -209,7 +209,7 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
     return made
 
 
-def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
+def chosen_model(owner: str, declared: Mapping[str, Variable]) -> type[Chosen]:
     """Return the section of a blueprint for the variables that one role, or one smoke test, declares."""
     fields: dict[str, Any] = {}
     for name, variable in declared.items():
@@ -218,7 +218,7 @@ def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
         )
         kind = variable.written | None if variable.required else variable.written
         fields[_field(name)] = kind, Field(variable.usual, alias=name, description=description)
-    title = "".join(word.capitalize() for word in ("chosen", *whose.split("_")))
+    title = "".join(word.capitalize() for word in ("chosen", *owner.split("_")))
     made: type[Chosen] = create_model(title, __base__=Chosen, __doc__=Chosen.__doc__, **fields)
     made.declared = declared
     return made

@@ -35,10 +35,10 @@ def set_names(
         group_of,
         rack=_racks(groups, members, racks, pinned),
         function={
-            each: tuple(
-                name for key, group in groups.items() if each in group.functions for name in members.get(key, ())
+            function: tuple(
+                name for key, group in groups.items() if function in group.functions for name in members.get(key, ())
             )
-            for each in FUNCTIONS
+            for function in FUNCTIONS
         },
         group=node_sets.groups(members),
     )
@@ -55,13 +55,13 @@ def _racks(
     pinned: Mapping[str, Place],
 ) -> Mapping[str, tuple[str, ...] | None]:
     """Nodes by rack; None where a position is proposed, since it follows from all others."""
-    found: dict[str, list[str]] = {rack: [] for rack in racks}
+    by_rack: dict[str, list[str]] = {rack: [] for rack in racks}
     for key, group in groups.items():
         if group.rack is None or group.u is None:
-            return dict.fromkeys(found)
+            return dict.fromkeys(by_rack)
         for name, (rack, _) in given_places(members.get(key, ()), group.rack, group.u, pinned).items():
-            found.setdefault(rack, []).append(name)
-    return {rack: tuple(names) for rack, names in found.items()}
+            by_rack.setdefault(rack, []).append(name)
+    return {rack: tuple(names) for rack, names in by_rack.items()}
 
 
 class NamedNodes:
@@ -132,5 +132,5 @@ class NamedNodes:
 
     def without_function(self, names: Iterable[str], function: str) -> list[str]:
         """Return the known nodes among names that are known to lack a function."""
-        known = [name for name in names if name in self.group_of]
-        return [name for name in known if function not in (self.functions(name) or (function,))]
+        declared = [name for name in names if name in self.group_of]
+        return [name for name in declared if function not in (self.functions(name) or (function,))]

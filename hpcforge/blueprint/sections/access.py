@@ -93,11 +93,11 @@ def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]
         first = owners.setdefault(group.gid, f"`{name}`")
         if first != f"`{name}`":
             yield Finding(("groups", name, "gid"), f"gid {group.gid} is taken by {first}", "each group needs its own")
-    known = draft.keys("groups")
+    declared = draft.keys("groups")
     for name, user in users.items() if draft.keys_intact("groups") else ():
         for place, group_name in enumerate(user.groups):
-            if group_name not in known:
-                hint = did_you_mean(group_name, known) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
+            if group_name not in declared:
+                hint = did_you_mean(group_name, declared) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
                 yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 

@@ -48,11 +48,11 @@ def gpus_named(text: str, count: int) -> tuple[int, ...]:
     """Return the GPUs in a `GpuSet`, for a node that has `count`: all of those, or the listed ones, present or not."""
     if text == ALL:
         return tuple(range(count))
-    found: dict[int, None] = {}
+    indices: dict[int, None] = {}
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found |= dict.fromkeys(range(int(first), int(last or first) + 1))
-    return tuple(found)
+        indices |= dict.fromkeys(range(int(first), int(last or first) + 1))
+    return tuple(indices)
 
 
 Instances = Annotated[v.Whole, Field(ge=1, le=7)]

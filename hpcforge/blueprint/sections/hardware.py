@@ -381,9 +381,9 @@ def inherit(entry: AnEntry, parent: AnEntry) -> AnEntry:
     """Return the parent's facts with those of the entry in their place, section by section; sources go along."""
     merged = _over(entry, parent, skip={"like", "sources", "description"})
     own = set(entry.model_fields_set) - {"like", "sources"}
-    kept = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
-    said = {fact: _source(entry, fact) for fact in own}
-    sources = {fact: source for fact, source in {**kept, **said}.items() if source}
+    inherited = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
+    overriding = {fact: _source(entry, fact) for fact in own}
+    sources = {fact: source for fact, source in {**inherited, **overriding}.items() if source}
     return merged.model_copy(update={"sources": sources, "like": entry.like, "description": entry.description})
 
 

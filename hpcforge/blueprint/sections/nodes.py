@@ -155,9 +155,9 @@ def hardware_of(group: NodeGroup, override: Override | None, server: Server) -> 
     """Return what a node has: by its override, else its group, else the server model."""
     if override is None:
         return NodeHardware(server, gpus_of(group, None, server), frozenset())
-    said = {fact: value for fact in FACTS if (value := getattr(override, fact)) is not None}
-    overridden = frozenset(said) | ({"gpus"} if override.gpus else set())
-    return NodeHardware(server.model_copy(update=said), gpus_of(group, override, server), overridden)
+    overrides = {fact: value for fact in FACTS if (value := getattr(override, fact)) is not None}
+    overridden = frozenset(overrides) | ({"gpus"} if override.gpus else set())
+    return NodeHardware(server.model_copy(update=overrides), gpus_of(group, override, server), overridden)
 
 
 def gpus_of(group: NodeGroup, override: Override | None, server: Server) -> GpusSection | None:

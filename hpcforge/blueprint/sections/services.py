@@ -73,8 +73,8 @@ class Services(Section):
 
     def by_name(self) -> dict[str, ServiceSection]:
         """Those that the blueprint says something of."""
-        said = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: service for name, service in said.items() if service is not None}
+        sections = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: service for name, service in sections.items() if service is not None}
 
 
 def services_model(offers: Mapping[str, Offer]) -> type[Services]:

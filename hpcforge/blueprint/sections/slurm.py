@@ -260,10 +260,10 @@ def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None])
             yield Finding(("slurm", "reservations", second, "nodes"), message, hint)
 
 
-def over(reservations: Mapping[str, ReservationSection], now: str) -> Findings:
+def over(reservations: Mapping[str, ReservationSection], current_time: str) -> Findings:
     """Yield reservations whose end is past; `now` is a time as `start` has it."""
     for name, reservation in reservations.items():
-        if _period(reservation)[1] <= _seconds(now):
+        if _period(reservation)[1] <= _seconds(current_time):
             message = f"the reservation `{name}` is over"
             hint = "another `start`; or remove it: Slurm has removed it, too"
             yield Finding(("slurm", "reservations", name, "start"), message, hint, severity="warning")

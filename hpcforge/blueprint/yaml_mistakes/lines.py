@@ -33,23 +33,23 @@ _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 def second_colon(refusal: Refusal) -> Told | None:
     """Detect a colon where none can be: in a value, or of a key that the line above has swallowed."""
-    here = refusal.here
-    key, colon, value = here[: refusal.column].partition(": ")
+    written = refusal.here
+    key, colon, value = written[: refusal.column].partition(": ")
     if colon and value.strip():
         begins = len(key) + 2 + len(value) - len(value.lstrip())
         if value.lstrip()[0] in "\"'{[":
             return None
-        whole = value_at(here, begins)
-        hint = quote_it(key.strip().removeprefix("- "), whole)
-        edit = refusal.inserted(refusal.line, begins, quoted(whole), len(whole))
-        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(whole)), hint, edit
+        text = value_at(written, begins)
+        hint = quote_it(key.strip().removeprefix("- "), text)
+        edit = refusal.inserted(refusal.line, begins, quoted(text), len(text))
+        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(text)), hint, edit
     above = refusal.above(refusal.line)
     if above is None:
         return None
-    told = _odd_space(refusal, refusal.line) or _no_pair(refusal, above)
-    if told is None and indent(here) > indent(refusal.text(above)):
+    explained = _odd_space(refusal, refusal.line) or _no_pair(refusal, above)
+    if explained is None and indent(written) > indent(refusal.text(above)):
         return _further(refusal, above)
-    return told
+    return explained
 
 
 def _further(refusal: Refusal, above: int) -> Told:
@@ -79,23 +79,23 @@ def _no_pair(refusal: Refusal, line: int) -> Told | None:
         return "a merge conflict was left in the file", Mark(line + 1, start + 1, 7), hint
     if text.startswith(("//", "/*", ";")):
         return f"`{text[:2]}` begins no comment", Mark(line + 1, start + 1, 2), "a comment begins with `#`"
-    if told := _odd_space(refusal, line):
-        return told
+    if explained := _odd_space(refusal, line):
+        return explained
     if text[:1] == "-" and text[1:2] not in ("", " ", "-"):
         edit = refusal.inserted(line, start + 1, " ")
         return "no space after `-`", Mark(line + 1, start + 1), f"write {quote(f'- {text[1:]}')}", edit
     item = text.removeprefix("- ")
     start += len(text) - len(item)
-    if found := _NO_SPACE.fullmatch(item):
-        mark = Mark(line + 1, start + len(found[1]) + 1)
-        edit = refusal.inserted(line, start + len(found[1]) + 1, " ")
-        message = f"no space after the colon of {quote(found[1])}"
-        return message, mark, f"write {quote(f'{found[1]}: {found[2]}')}", edit
-    if (found := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
-        message = f"no colon after {quote(found[1])}"
-        pair = f"{found[1]}: {found[2] or ''}".strip()
+    if match := _NO_SPACE.fullmatch(item):
+        mark = Mark(line + 1, start + len(match[1]) + 1)
+        edit = refusal.inserted(line, start + len(match[1]) + 1, " ")
+        message = f"no space after the colon of {quote(match[1])}"
+        return message, mark, f"write {quote(f'{match[1]}: {match[2]}')}", edit
+    if (match := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
+        message = f"no colon after {quote(match[1])}"
+        pair = f"{match[1]}: {match[2] or ''}".strip()
         edit = refusal.inserted(line, start, pair, len(item))
-        return message, Mark(line + 1, start + 1, len(found[1])), f"write {quote(pair)}", edit
+        return message, Mark(line + 1, start + 1, len(match[1])), f"write {quote(pair)}", edit
     return None
 
 
@@ -148,9 +148,9 @@ def _misaligned(refusal: Refusal) -> Told | None:
         first = first_word(refusal.text(line))
         message = f"{quote(first)} is indented, but {quote(word)} in line {refusal.line + 1} is not"
         return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1", refusal.moved(line, 0)
-    beside = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
-    if beside and _rarer(refusal, beside[1], column):
-        return _out_of_line(refusal, beside[0])
+    nearest = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
+    if nearest and _rarer(refusal, nearest[1], column):
+        return _out_of_line(refusal, nearest[0])
     deeper = [level for level in levels if level[1] > column][-1:]
     higher = [level for level in levels if level[1] < column][:1]
     ways = [
@@ -162,10 +162,10 @@ def _misaligned(refusal: Refusal) -> Told | None:
     return message, mark, f"begin it in {', or in '.join(ways)}" if ways else None
 
 
-def _rarer(refusal: Refusal, column: int, other: int) -> bool:
+def _rarer(refusal: Refusal, column: int, second: int) -> bool:
     """Tell whether fewer lines of the file have their keys in one column than in another."""
     columns = [key_column(refusal.text(line)) for line in range(len(refusal.lines)) if content(refusal.text(line))]
-    return columns.count(column) < columns.count(other)
+    return columns.count(column) < columns.count(second)
 
 
 def _out_of_line(refusal: Refusal, line: int) -> Told:
