@@ -211,10 +211,10 @@ def file_of(check: InputCheck[...]) -> str:
     return "inventory" if check in of_inventory else "blueprint"
 
 
-def run(checks: Iterable[InputCheck[Given]], *given: Given.args, **named: Given.kwargs) -> Iterator[Finding]:
+def run(checks: Iterable[InputCheck[Given]], *args: Given.args, **kwargs: Given.kwargs) -> Iterator[Finding]:
     """Yield the findings of these checks, in their order."""
     for check in checks:
-        yield from check.function(*given, **named)
+        yield from check.function(*args, **kwargs)
 
 
 def blueprint_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:

@@ -76,29 +76,31 @@ def is_on(cluster: NetworksAndFabrics, node: Node, network: Network) -> bool:
 
 def carried(cluster: NetworksAndFabrics, node: Node) -> dict[str, tuple[Network, ...]]:
     """Return the networks that a node is on, by carrier; the carrier of its own address first."""
-    found: dict[str, tuple[Network, ...]] = {}
+    by_carrier: dict[str, tuple[Network, ...]] = {}
     for network in cluster.networks:
         if is_on(cluster, node, network):
-            found[carrier(network)] = (*found.get(carrier(network), ()), network)
-    return found
+            by_carrier[carrier(network)] = (*by_carrier.get(carrier(network), ()), network)
+    return by_carrier
 
 
 def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main: Network) -> tuple[Interface, ...]:
     """Return a node's ports on a carrier, in the order of links; none if they are not configured."""
     links = fabric.links if fabric else 1
     if fabric and fabric.name in node.ports:
-        known = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])
+        configured = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])
     elif fabric and fabric.interfaces:
-        known = tuple(Interface("port", name) for name in fabric.interfaces)
+        configured = tuple(Interface("port", name) for name in fabric.interfaces)
     elif bonded(networks) or links > 1:
         return ()
     elif name := next(filter(None, map(port_below, networks)), None):
-        known = (Interface("port", name),)
+        configured = (Interface("port", name),)
     else:
-        known = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
+        configured = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
     if bonded(networks) or links == 1:
-        return known
-    return tuple(interface for interface in known if interface.name in {port_below(network) for network in networks})
+        return configured
+    return tuple(
+        interface for interface in configured if interface.name in {port_below(network) for network in networks}
+    )
 
 
 def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] | None:
@@ -112,16 +114,22 @@ def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, .
     if own is None or own.bond is None:
         return networks
     names = ("bond0" if network.vlan is None else f"bond0.{network.vlan}" for network in networks)
-    both = zip(networks, names, strict=True)
-    return tuple(replace(network, interface=name, bond=own.bond) for network, name in both)
+    pairs = zip(networks, names, strict=True)
+    return tuple(replace(network, interface=name, bond=own.bond) for network, name in pairs)
 
 
 def interfaces(cluster: NetworksAndFabrics, node: Node) -> tuple[Interface, ...]:
     """Return the interfaces that hpcforge sets up on a node, parents first; none unless the blueprint requests it."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
-    asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
+    configured = {
+        name: networks
+        for name, networks in carried(cluster, node).items()
+        if any(network.configure for network in networks)
+    }
     return tuple(
-        interface for name, them in asked.items() for interface in _of_carrier(cluster, node, fabrics.get(name), them)
+        interface
+        for name, networks in configured.items()
+        for interface in _of_carrier(cluster, node, fabrics.get(name), networks)
     )
 
 
@@ -140,8 +148,8 @@ def _of_carrier(
         yield from (replace(port, bond=name, mtu=mtu, ipoib=ipoib) for port in below)
         below = (Interface("bond", name, below[0].mac if below else None, mode),)
     for interface in below:
-        whole = replace(interface, vlans=vlans, mtu=mtu, ipoib=ipoib)
-        yield _addressed(cluster, node, plain, whole) if plain else whole
+        complete = replace(interface, vlans=vlans, mtu=mtu, ipoib=ipoib)
+        yield _addressed(cluster, node, plain, complete) if plain else complete
     for network in networks:
         if network.vlan is not None:
             vlan = Interface("vlan", network.interface, vlan=network.vlan, mtu=network.mtu)

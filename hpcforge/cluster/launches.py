@@ -50,11 +50,12 @@ def ranks_per_node(needs: RankNeeds, nodes: int, usual: int, gpus: int) -> int:
     for count in counts:
         if nodes * count % needs.multiple_of == 0 and nodes * count <= (needs.at_most or nodes * count):
             return count
-    each = f"{needs.per_node}" if needs.per_node is not None else f"1 to {most}"
-    wanted = f"a multiple of {needs.multiple_of}" * (needs.multiple_of > 1)
+    ranks = f"{needs.per_node}" if needs.per_node is not None else f"1 to {most}"
+    multiple = f"a multiple of {needs.multiple_of}" * (needs.multiple_of > 1)
     limit = f"at most {needs.at_most}" if needs.at_most is not None else ""
     raise RanksError(
-        f"it needs {' and '.join(filter(None, (wanted, limit)))} ranks: {nodes} nodes with {each} ranks each have none"
+        f"it needs {' and '.join(filter(None, (multiple, limit)))} ranks: "
+        f"{nodes} nodes with {ranks} ranks each have none"
     )
 
 

@@ -39,18 +39,18 @@ def named_address(name: str, cidr: str) -> str:
     subnet = IPv4Network(cidr)
     lowest = max(1, subnet.num_addresses // 16)
     room = subnet.num_addresses - 1 - lowest  # without the broadcast address
-    found = _NUMBERED.fullmatch(name)
-    stem, number = (f"{found[1]}#{found[3]}", int(found[2])) if found else (name, 0)
+    match = _NUMBERED.fullmatch(name)
+    stem, number = (f"{match[1]}#{match[3]}", int(match[2])) if match else (name, 0)
     start = int.from_bytes(hashlib.sha256(stem.encode()).digest()[:8], "big")
     return str(subnet.network_address + lowest + (start + number) % room)
 
 
 def same_host_address(address: str, cidr: str, other_cidr: str) -> str | None:
     """Return the address of the same host part on another subnet, None if that is smaller."""
-    subnet, other = IPv4Network(cidr), IPv4Network(other_cidr)
-    if other.prefixlen > subnet.prefixlen:
+    subnet, other_subnet = IPv4Network(cidr), IPv4Network(other_cidr)
+    if other_subnet.prefixlen > subnet.prefixlen:
         return None
-    return str(other.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
+    return str(other_subnet.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
 
 
 _SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
@@ -207,29 +207,29 @@ class _Addressing:
             yield from self._mostly_outside()
         missing = [node for node in self.nodes if node not in self.on[self.first]]
         if missing:
-            where = ("networks", self.first)
+            loc = ("networks", self.first)
             verb = "is" if len(missing) == 1 else "are"
             message = f"node addresses are on `{self.first}`, but {hostlist.fold(missing)} {verb} not on it"
-            yield Finding(where, message, "use a network of all nodes; or set `nodes: all`", key=True)
+            yield Finding(loc, message, "use a network of all nodes; or set `nodes: all`", key=True)
         for name, network in self.blueprint.networks.items():
             yield from self._gateway(name, network, addresses[name])
             yield from self._shared(name, addresses[name])
 
     def _mostly_outside(self) -> Iterator[Finding]:
-        given: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
+        pinned: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
         for node in self.nodes:
             for name, address in self._said(self.machines[node]).items() if node in self.machines else ():
-                if name in given:
-                    given[name][node] = ((), address)
-        for name, placed in given.items():
+                if name in pinned:
+                    pinned[name][node] = ((), address)
+        for name, placed in pinned.items():
             if error := mostly_outside(name, self.cidr[name], placed):
                 yield error
 
     def _overlaps(self) -> Iterator[Finding]:
-        for network, other in combinations(self.cidr, 2):
-            if IPv4Network(self.cidr[network]).overlaps(IPv4Network(self.cidr[other])):
-                message = f"{self.cidr[other]} of `{other}` overlaps {self.cidr[network]} of `{network}`"
-                yield Finding(("networks", other, "cidr"), message)
+        for network, second in combinations(self.cidr, 2):
+            if IPv4Network(self.cidr[network]).overlaps(IPv4Network(self.cidr[second])):
+                message = f"{self.cidr[second]} of `{second}` overlaps {self.cidr[network]} of `{network}`"
+                yield Finding(("networks", second, "cidr"), message)
 
     def _gateway(self, name: str, network: NetworkSection, addresses: Mapping[str, str]) -> Iterator[Finding]:
         gateway, loc = network.gateway, ("networks", name, "gateway")
@@ -237,13 +237,13 @@ class _Addressing:
             return
         if gateway[0].isdigit():
             yield from outside(loc, (gateway,), self.cidr[name], f"network `{name}`")
-            taken = [node for node, address in addresses.items() if address == gateway]
-            if taken:
+            owners = [node for node, address in addresses.items() if address == gateway]
+            if owners:
                 hint = "name the node if it is the gateway; or give it another address in the inventory"
-                yield Finding(loc, f"{gateway} is the address of {taken[0]}", hint)
+                yield Finding(loc, f"{gateway} is the address of {owners[0]}", hint)
         elif gateway not in addresses:
-            why = "has no address on it: pin one in the inventory" if network.external else "is not on it"
-            yield Finding(loc, f"the gateway {gateway} of `{name}` {why}")
+            problem = "has no address on it: pin one in the inventory" if network.external else "is not on it"
+            yield Finding(loc, f"the gateway {gateway} of `{name}` {problem}")
 
     def _shared(self, name: str, addresses: Mapping[str, str]) -> Iterator[Finding]:
         """Yield nodes that share an address or have one that no node can have, where it was chosen for one of them.
@@ -262,7 +262,7 @@ class _Addressing:
         pairs = [(owner[a], node) for node, a in addresses.items() if owner.setdefault(a, node) != node]
         pairs = [pair for pair in pairs if chosen & set(pair)]
         if pairs:
-            shown = ", ".join(f"{node} and {other} {addresses[other]}" for node, other in pairs[:_SHOWN])
+            shown = ", ".join(f"{node} and {second} {addresses[second]}" for node, second in pairs[:_SHOWN])
             more = f", and {len(pairs) - _SHOWN} pairs more" if len(pairs) > _SHOWN else ""
             ways = {self.first: "address: ...", self.bmc: "bmc: {address: ...}"}
             pin = ways.get(name, f"addresses: {{{name}: ...}}")

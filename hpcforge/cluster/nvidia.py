@@ -88,41 +88,41 @@ class Nvidia:
 
 def nvidia(blueprint: Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
     """Return the software for nodes with GPUs of these `models`; `key` is the text of the repository's key."""
-    software, asked = blueprint.software, blueprint.software.nvidia
-    if asked is None:
+    software, section = blueprint.software, blueprint.software.nvidia
+    if section is None:
         return None
     hardware = {group.hardware for group in blueprint.nodes.values()}
     return Nvidia(
-        modules=asked.modules,
-        cuda=asked.cuda,
-        dcgm=asked.dcgm,
-        container_toolkit=asked.container_toolkit,
+        modules=section.modules,
+        cuda=section.cuda,
+        dcgm=section.dcgm,
+        container_toolkit=section.container_toolkit,
         models=models,
         switched=tuple(sorted(name for name in hardware if catalog.servers[name].nvswitch)),
-        packages=_packages(software, asked),
+        packages=_packages(software, section),
         repository=_repository(software, key),
         kernel=software.preinstalled.kernel,
-        toolkits=tuple(CudaToolkit(version, _home(_archive(software).cuda, version)) for version in asked.cuda),
+        toolkits=tuple(CudaToolkit(version, _home(_archive(software).cuda, version)) for version in section.cuda),
         secure_boot=bool(software.preinstalled.secure_boot),
     )
 
 
 def _repository(software: Software, key: str) -> NvidiaRepository | None:
-    asked = software.sources.nvidia
-    if asked is None:
+    source = software.sources.nvidia
+    if source is None:
         return None
-    known = _archive(software).repository
-    url = asked.url or (known.url if known else "")
+    default = _archive(software).repository
+    url = source.url or (default.url if default else "")
     return NvidiaRepository(url.rstrip("/") + "/", urlsplit(url).hostname or "", key)
 
 
-def _packages(software: Software, asked: nv.NvidiaSection) -> NvidiaPackages:
-    archive, driver = _archive(software), asked.driver
-    modules = archive.modules.get(asked.modules, ())
+def _packages(software: Software, section: nv.NvidiaSection) -> NvidiaPackages:
+    archive, driver = _archive(software), section.driver
+    modules = archive.modules.get(section.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
     return NvidiaPackages(
         of_driver=_of_driver(archive),
-        other=_other(archive, asked),
+        other=_other(archive, section),
         pinned=archive.pinned,
         pinned_modules=archive.pinned_modules,
         pinned_dcgm=archive.pinned_dcgm,
@@ -132,20 +132,20 @@ def _packages(software: Software, asked: nv.NvidiaSection) -> NvidiaPackages:
         driver=_names(archive.driver, driver),
         driver_held=_names(archive.driver_held or archive.driver, driver),
         modules=_names(modules, driver),
-        modules_held=_names(archive.modules_held.get(asked.modules, modules), driver),
-        module=archive.module[asked.modules],
-        cuda=tuple(name for version in asked.cuda for name in _names(archive.cuda, version)),
+        modules_held=_names(archive.modules_held.get(section.modules, modules), driver),
+        module=archive.module[section.modules],
+        cuda=tuple(name for version in section.cuda for name in _names(archive.cuda, version)),
         fabric_manager=_names(archive.fabric_manager, driver),
-        dcgm=_names(archive.dcgm, asked.dcgm, cuda),
-        container_toolkit=_names(archive.container_toolkit, asked.container_toolkit),
+        dcgm=_names(archive.dcgm, section.dcgm, cuda),
+        container_toolkit=_names(archive.container_toolkit, section.container_toolkit),
     )
 
 
 def wanted_fingerprint(software: Software) -> str | None:
     """Of the key that is to sign NVIDIA's repository; None where nothing says it."""
-    known = _archive(software).repository
-    asked = software.sources.nvidia
-    return (asked.fingerprint if asked else None) or (known.fingerprint if known else None)
+    repository = _archive(software).repository
+    source = software.sources.nvidia
+    return (source.fingerprint if source else None) or (repository.fingerprint if repository else None)
 
 
 def _archive(software: Software) -> Archive:
@@ -153,10 +153,10 @@ def _archive(software: Software) -> Archive:
     return load_archives().get(name, Archive())
 
 
-def _other(archive: Archive, asked: nv.NvidiaSection) -> str:
+def _other(archive: Archive, section: nv.NvidiaSection) -> str:
     """Return an awk condition: installed packages whose version differs from the desired one."""
-    others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
-    parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
+    others = ((archive.pinned_dcgm, section.dcgm), (archive.pinned_container_toolkit, section.container_toolkit))
+    parts = [(_of_driver(archive), section.driver), *((named(names), version) for names, version in others if version)]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
 
 
@@ -164,20 +164,20 @@ def _of_driver(archive: Archive) -> str:
     return archive.of_driver or named((*archive.pinned, *archive.pinned_modules))
 
 
-def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
+def _names(releases: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
     """Return the packages of a version; none if it is not requested or not known."""
     if version is None:
         return ()
     major, minor = (*numbers(version), 0)[:2]
-    found = next((packages.packages for packages in known if within(version, packages.version)), ())
-    return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in found)
+    packages = next((packages.packages for packages in releases if within(version, packages.version)), ())
+    return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in packages)
 
 
-def _home(known: Iterable[Packages], version: str) -> str:
+def _home(releases: Iterable[Packages], version: str) -> str:
     """Return the folder of a CUDA toolkit; "" if the version is not known."""
     major, minor = (*numbers(version), 0)[:2]
-    found = next((packages.home for packages in known if within(version, packages.version)), "")
-    return found.format(major=major, minor=minor)
+    folder = next((packages.home for packages in releases if within(version, packages.version)), "")
+    return folder.format(major=major, minor=minor)
 
 
 # What hpcforge installs of AMD's, and on which nodes. Pure.

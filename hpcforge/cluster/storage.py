@@ -72,16 +72,16 @@ def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
 
 
 def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
-    for other in others:
-        if other.drives and system.server in other.on and f"{system.path}/".startswith(f"{other.mount}/"):
-            return replace(system, volume=other.name, quota_gib=other.drives.quota_gib)
+    for parent in others:
+        if parent.drives and system.server in parent.on and f"{system.path}/".startswith(f"{parent.mount}/"):
+            return replace(system, volume=parent.name, quota_gib=parent.drives.quota_gib)
     return system
 
 
-def size_mb(what: str, catalog: Catalog) -> int | None:
+def size_mb(drive: str, catalog: Catalog) -> int | None:
     """Decimal megabytes of a drive as hardware says it: a model of the catalog, or a size; None: not known."""
-    if what in catalog.drives:
-        gb = catalog.drives[what].capacity_gb
+    if drive in catalog.drives:
+        gb = catalog.drives[drive].capacity_gb
         return round(gb * 1000) if gb else None
-    factor = {"GB": 1_000, "TB": 1_000_000}.get(what[-2:])
-    return round(float(what[:-2]) * factor) if factor else None
+    factor = {"GB": 1_000, "TB": 1_000_000}.get(drive[-2:])
+    return round(float(drive[:-2]) * factor) if factor else None

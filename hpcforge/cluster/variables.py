@@ -24,9 +24,9 @@ _BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
-    said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
+    is_set = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
     for role, name, variable in blueprint.roles.missing():
-        where, key = (("roles", role, name), False) if said else (("role_folders",), True)
+        loc, key = (("roles", role, name), False) if is_set else (("role_folders",), True)
         try:
             if not runs(role, declared.on[role], cluster):
                 continue
@@ -34,7 +34,7 @@ def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster:
             yield Finding(("role_folders",), f"the role `{role}`: on: {error}", "its role.yaml says that", key=True)
             continue
         yield Finding(
-            where,
+            loc,
             f"the role `{role}` runs here, and its variable `{name}` is missing",
             f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
             key=key,

@@ -107,15 +107,15 @@ def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collect
     """Say what is not known of the machines of a group, and the one entry that says it for all that have the model."""
     values = ", ".join(f"{fact}: {_EXAMPLE[fact]}" for fact in facts)
     if hardware in own:
-        way = f"under `hardware`, add to `{hardware}`: {values}"
+        advice = f"under `hardware`, add to `{hardware}`: {values}"
     elif own:
-        way = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
+        advice = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
     else:
-        way = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
+        advice = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
     return Finding(
         ("nodes", key, "hardware"),
         f"the catalog has no {', '.join(facts)} of {quote(hardware)}, which workers need",
-        f"{way} (use your own numbers, from `lscpu` and `free -g`)",
+        f"{advice} (use your own numbers, from `lscpu` and `free -g`)",
     )
 
 
@@ -143,9 +143,9 @@ def _drivers(draft: Draft, catalog: Catalog, software: Software) -> Findings:
     """Check that there is a GPU for what is installed."""
     if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
-    for vendor, asked in (("nvidia", software.nvidia), ("amd", software.amd)):
+    for vendor, section in (("nvidia", software.nvidia), ("amd", software.amd)):
         models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
-        if asked is not None and not any(has_driver(model, catalog, vendor) for model in models):
+        if section is not None and not any(has_driver(model, catalog, vendor) for model in models):
             message = f"no node has an {vendor.upper()} GPU, so nothing would be installed"
             yield Finding(("software", vendor), message, "remove it, or add `gpus:` to a group of nodes", key=True)
 
@@ -161,9 +161,9 @@ def _slurm_fabric(draft: Draft) -> Findings:
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
-    known = draft.keys("fabrics")
-    if fabric is not None and fabric not in known:
-        hint = did_you_mean(fabric, known) or "name it under `fabrics`"
+    declared = draft.keys("fabrics")
+    if fabric is not None and fabric not in declared:
+        hint = did_you_mean(fabric, declared) or "name it under `fabrics`"
         yield Finding((*loc, "fabric"), f"{quote(fabric)} is not a fabric of this blueprint", hint)
 
 
@@ -188,13 +188,13 @@ def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
 
 
 def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
-    known = [
+    supported = [
         " ".join(key)
         for key, distribution in catalog.distributions.items()
         if distribution.package_manager in PACKAGE_MANAGERS
     ]
     message = f"{system} has {by}: hpcforge installs packages only with {' or '.join(PACKAGE_MANAGERS)}"
-    return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
+    return Finding(("software", "os", "name"), message, f"use one of {', '.join(supported)}")
 
 
 def _frameworks(draft: Draft, catalog: Catalog, system: Distribution | None, frameworks: Frameworks) -> Findings:
@@ -214,9 +214,9 @@ def _pytorch(
     draft: Draft, catalog: Catalog, system: Distribution | None, loc: tuple[str, str, str, int], version: str
 ) -> Findings:
     """Check that a version of PyTorch has a build for the nodes; of the first the distribution's package will do."""
-    known = dict.fromkeys(build.version for build in catalog.pytorch)
-    if version not in known:
-        yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
+    versions = dict.fromkeys(build.version for build in catalog.pytorch)
+    if version not in versions:
+        yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(versions)}")
         return
     models = sorted(set(gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)))
     device = pytorch_device(models, catalog)
@@ -255,9 +255,9 @@ def _framework(draft: Draft, system: Distribution | None, loc: tuple[str, str, s
         message = f"unknown {framework.title} version {quote(version)}"
         yield Finding(loc, message, f"known: {', '.join(framework.versions)}")
     elif system and framework.build(version, system.python, system.libc) is None:
-        has = ", ".join(dict.fromkeys(build.python for build in framework.builds if build.version == version))
+        pythons = ", ".join(dict.fromkeys(build.python for build in framework.builds if build.version == version))
         message = f"no pinned wheels of {framework.title} {version} for Python {system.python}"
-        yield Finding(loc, f"{message} of {system.name} {system.release}", f"there are some for Python {has}")
+        yield Finding(loc, f"{message} of {system.name} {system.release}", f"there are some for Python {pythons}")
     elif system:
         yield from _no_depot(draft, framework.title)
 

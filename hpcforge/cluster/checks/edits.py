@@ -48,8 +48,8 @@ def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
     proposed = Proposed(old, new)
     if proposed.changed:
-        anew = load(loaded.blueprint_path, loaded.inventory_path, instead=new, judged=True)
-        _refuse_what_moves(loaded.cluster, anew.cluster, names)
+        edited_inputs = load(loaded.blueprint_path, loaded.inventory_path, instead=new, judged=True)
+        _refuse_what_moves(loaded.cluster, edited_inputs.cluster, names)
     return proposed
 
 

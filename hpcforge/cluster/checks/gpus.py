@@ -20,16 +20,16 @@ def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
     """Workers by group whose chassis takes GPUs, and of which neither blueprint nor catalog says which they have."""
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
     overrides: dict[str, Override] = draft.sections["overrides"] or {}
-    found = {}
+    by_group = {}
     for key, group in groups.items():
         server = catalog.servers.get(group.hardware)
         if server is None or "worker" not in group.functions:
             continue
         if server.gpus_max or (server.gpus_max is None and server.gpu_form_factors):
-            found[key] = [
+            by_group[key] = [
                 name for names, override in alike(key, overrides) for name in names if _unknown(group, override, server)
             ]
-    return {key: names for key, names in found.items() if names}
+    return {key: names for key, names in by_group.items() if names}
 
 
 def _unknown(group: NodeGroup, override: Override | None, server: Server) -> bool:
@@ -79,13 +79,13 @@ def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] 
     """
     if nodes is None:
         nodes = [node for node in cluster.nodes if node.system_disk != SystemDisk()]
-    known, brought = [node for node in nodes if node.gpus and not node.gpus.fake], software.preinstalled
+    with_gpus, brought = [node for node in nodes if node.gpus and not node.gpus.fake], software.preinstalled
     nvidia = f'nvidia: {{driver: "{brought.driver or "VERSION"}", modules: {brought.modules or "open"}}}'
     for vendor, installed, product, line in (
         ("nvidia", cluster.nvidia, "NVIDIA driver", nvidia),
         ("amd", cluster.amd, "firmware for AMD's driver", 'amd: {rocm: "VERSION"}'),
     ):
-        of_vendor = [node for node in known if node.gpus and node.gpus.vendor == vendor]
+        of_vendor = [node for node in with_gpus if node.gpus and node.gpus.vendor == vendor]
         names = [node.name for node in of_vendor if installed is None or not installed.on(node)]
         if names and vendor == "nvidia" and brought.driver:
             message = f"{hostlist.fold(names)} get no {product} by an image: `preinstalled` installs nothing"
@@ -122,17 +122,17 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
         ("mig", "MIG instances", _instances),
         ("shards", "shards", _shards),
     )
-    for field, what, counted in kinds:
-        there, left = counted(group, usual, usual), counted(group, usual, own)
-        if left < there:
+    for field, unit, counted in kinds:
+        declared, remaining = counted(group, usual, usual), counted(group, usual, own)
+        if remaining < declared:
             message = (
-                f"{quote(name)} gets {left or 'none'} of the {there} {what} of a node of {quote(key)}: "
+                f"{quote(name)} gets {remaining or 'none'} of the {declared} {unit} of a node of {quote(key)}: "
                 f"its override says {_said(own)}, and `{field}` of {quote(key)} is for {_said(usual)}"
             )
             if own is None or own.model == usual.model:
                 hint = "ignore this if the node has no more; jobs that ask for them run on other nodes"
             else:
-                hint = f"to have {what} on it, make it a separate group, with `{field}` for its GPUs"
+                hint = f"to have {unit} on it, make it a separate group, with `{field}` for its GPUs"
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)
 
 
@@ -145,8 +145,8 @@ def _instances(group: NodeGroup, usual: GpusSection, gpus: GpusSection | None) -
     if gpus is None or gpus.model != usual.model:
         return 0
     by_gpu: dict[int, int] = {}
-    for named, counts in group.mig.items():
-        by_gpu |= dict.fromkeys(gpus_named(named, gpus.count), sum(counts.values()))
+    for gpu_set, counts in group.mig.items():
+        by_gpu |= dict.fromkeys(gpus_named(gpu_set, gpus.count), sum(counts.values()))
     return sum(many for index, many in by_gpu.items() if index < gpus.count)
 
 

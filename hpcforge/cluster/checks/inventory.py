@@ -36,15 +36,15 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
         return  # a name that is wrong there may be why
     machines = inventory.sections["nodes"] if inventory else {}
     if not (inventory and inventory.sections["networks"]):
-        given: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
-        if error := mostly_outside(first, draft.sections["networks"][first].cidr, given):
+        placed: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
+        if error := mostly_outside(first, draft.sections["networks"][first].cidr, placed):
             yield error
-    known = {name for name, machine in machines.items() if machine.address}
-    if derived and not known:
+    addressed = {name for name, machine in machines.items() if machine.address}
+    if derived and not addressed:
         return  # all are derived from names
     for key, group in (draft.sections["nodes"] or {}).items():
         if group.addresses is None and draft.intact("nodes", key):
-            lacking = [name for name in hostlist.expand(key) if name not in known]
+            lacking = [name for name in hostlist.expand(key) if name not in addressed]
             message = f"{hostlist.fold(lacking)} without an address" if lacking else ""
             if message and derived:
                 message += " in the inventory, which has those of others: one is derived from the name"
@@ -60,14 +60,14 @@ def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]
 
     One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
     """
-    there = inventory.keys("nodes")
-    unknown = {_bare(name): name for name in declared.unknown(there)}
-    found: dict[str, dict[str, str]] = {}
-    for name in sorted(set(declared.group_of) - set(there)) if unknown else ():
+    entries = inventory.keys("nodes")
+    unknown = {_bare(name): name for name in declared.unknown(entries)}
+    by_key: dict[str, dict[str, str]] = {}
+    for name in sorted(set(declared.group_of) - set(entries)) if unknown else ():
         if _bare(name) in unknown:
-            found.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
+            by_key.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
     lacking = {key for key, group in declared.groups.items() if group.addresses is None}
-    return {key: names for key, names in found.items() if len(names) > 1 and key in lacking}
+    return {key: names for key, names in by_key.items() if len(names) > 1 and key in lacking}
 
 
 def _bare(name: str) -> str:
@@ -121,20 +121,20 @@ def address_findings(inventory: Draft, blueprint: Draft, declared: NamedNodes) -
         network = None  # a name that is wrong there may be why an address is outside
     moved = moves.get(network)
     subnet = (moved or blueprint.sections["networks"][network]).cidr if network else None
-    given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
-    kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
-    owner = {address: name for name, address in kept.items()}
-    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in given.items()}
+    pinned = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
+    inherited = {name: a for name, a in blueprint_addresses(declared).items() if name not in pinned}
+    owner = {address: name for name, address in inherited.items()}
+    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in pinned.items()}
     if network and subnet and (moved or mostly_outside(network, subnet, placed) is None):
         yield from few_outside(network, subnet, placed)
-    for name, address in given.items():
+    for name, address in pinned.items():
         loc = ("nodes", name, "address")
         if address in owner:
             yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
         owner.setdefault(address, name)
     sure = inventory.intact("nodes") and not declared.unknown(inventory.keys("nodes"))
     if sure and subnet and network and moved:
-        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet, network))]
+        stranded = [name for name, address in inherited.items() if any(outside((), (address,), subnet, network))]
         if stranded:
             yield Finding(
                 ("networks", network),

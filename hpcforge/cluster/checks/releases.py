@@ -19,11 +19,11 @@ def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
-    known = [release for name, release in catalog.distributions if name == software.os.name]
+    releases = [release for name, release in catalog.distributions if name == software.os.name]
     for name, override in (draft.sections["overrides"] or {}).items():
-        if override.release and known and override.release not in known:
+        if override.release and releases and override.release not in releases:
             message = f"unknown release {quote(override.release)} of {software.os.name}"
-            yield Finding(("overrides", name, "release"), message, closest_or_all(override.release, known))
+            yield Finding(("overrides", name, "release"), message, closest_or_all(override.release, releases))
 
 
 def release_findings(cluster: Cluster) -> Iterator[Finding]:
@@ -32,10 +32,10 @@ def release_findings(cluster: Cluster) -> Iterator[Finding]:
     if len(cluster.slurm_versions) < 2:
         return
     own = cluster.os.release
-    for name, why in out_of_order(cluster).items():
+    for name, reason in out_of_order(cluster).items():
         differs = cluster.os_of(name).release != own
         loc = ("overrides", name, "release") if differs else ("software", "os", "release")
-        yield Finding(loc, f"{name} {why}", _ORDER)
+        yield Finding(loc, f"{name} {reason}", _ORDER)
 
 
 def _lacking_runtimes(cluster: Cluster) -> Iterator[Finding]:
@@ -53,24 +53,24 @@ def out_of_order(cluster: Cluster) -> dict[str, str]:
     A daemon takes messages of its own release and of some before, never of a newer one (upgrades.html of Slurm).
     """
     controller, databases = cluster.slurm.controller, cluster.services["accounting"].on
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name in databases:
-        if why := _refused(cluster.os_of(controller), cluster.os_of(name), "slurmdbd"):
-            found[controller] = why
+        if reason := _refused(cluster.os_of(controller), cluster.os_of(name), "slurmdbd"):
+            reasons[controller] = reason
     for name in cluster.by_name:
-        if name not in databases and (why := _refused(cluster.os_of(name), cluster.os_of(controller), "slurmctld")):
-            found[name] = why
-    return found
+        if name not in databases and (reason := _refused(cluster.os_of(name), cluster.os_of(controller), "slurmctld")):
+            reasons[name] = reason
+    return reasons
 
 
 def _refused(client: OperatingSystem, server: OperatingSystem, daemon: str) -> str | None:
     """Why a daemon does not work with a client; None where it does."""
-    has = f"would have Slurm {client.slurm} of {client.name} {client.release}"
+    subject = f"would have Slurm {client.slurm} of {client.name} {client.release}"
     if client.slurm_version > server.slurm_version:
-        return f"{has}, newer than {daemon} {server.slurm}, which refuses it"
+        return f"{subject}, newer than {daemon} {server.slurm}, which refuses it"
     if server.oldest_slurmd is None or client.slurm_version >= _number(server.oldest_slurmd):
         return None
-    return f"{has}, and {daemon} {server.slurm} works with {server.oldest_slurmd} and later"
+    return f"{subject}, and {daemon} {server.slurm} works with {server.oldest_slurmd} and later"
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -38,12 +38,14 @@ def served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]
 def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: PlacedSite) -> ServedFileSystem:
     room = placed.room
     kind = room.kind_of[server]
-    network = next(each for each in cluster.networks if each.name == (file_system.network or cluster.network.name))
-    fabric = next((each for each in placed.fabrics if each.name == network.fabric), None)
+    network = next(
+        network for network in cluster.networks if network.name == (file_system.network or cluster.network.name)
+    )
+    fabric = next((fabric for fabric in placed.fabrics if fabric.name == network.fabric), None)
     clients = [name for name in file_system.on if name != server]
-    own = {links.node: links for each in cluster.fabrics if each.name == network.fabric for links in each.own_links}
+    own = {links.node: links for plan in cluster.fabrics if plan.name == network.fabric for links in plan.own_links}
     links = [_link(name, network, fabric, own.get(name)) for name in clients]
-    known = [each for each in links if each is not None]
+    certain = [link for link in links if link is not None]
     below = room.blueprint.storage[file_system.volume] if file_system.volume else None
     drives, raid = (
         _of_volume(below.drives, below.raid or 0, room.catalog)
@@ -60,28 +62,30 @@ def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: Plac
         network=network.name,
         link=_link(server, network, fabric, own.get(server)),
         clients=len(clients),
-        client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
+        client_link=min(certain, key=lambda link: link.gb_per_s) if certain and len(certain) == len(links) else None,
         needs=_needs(room.blueprint.storage[file_system.name].needs),
         path=file_system.path,
         volume=file_system.volume,
-        level=(below.raid or 0) if below and sum(each.count for each in drives) > 1 else None,
+        level=(below.raid or 0) if below and sum(lot.count for lot in drives) > 1 else None,
         declared=kind.server.raid if below else None,
     )
 
 
-def _needs(said: Said | None) -> StorageNeeds:
-    return StorageNeeds() if said is None else StorageNeeds(said.capacity_tib, said.read_gb_per_s, said.write_gb_per_s)
+def _needs(needs: Said | None) -> StorageNeeds:
+    return (
+        StorageNeeds() if needs is None else StorageNeeds(needs.capacity_tib, needs.read_gb_per_s, needs.write_gb_per_s)
+    )
 
 
 def _server_drives(server: Server, catalog: Catalog) -> tuple[ServerDrives, ...]:
     lots = [counted(text) for text in server.nvme]
     groups = grouped([count for count, _ in lots], server.raid)
-    return tuple(_alike(model, count, some, catalog) for (count, model), some in zip(lots, groups, strict=True))
+    return tuple(_alike(model, count, group, catalog) for (count, model), group in zip(lots, groups, strict=True))
 
 
-def _of_volume(said: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
+def _of_volume(drives: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
     """Return the drives of a volume that apply builds, all in one group, and the share for files."""
-    count, model = counted(said)
+    count, model = counted(drives)
     parity = spare(level, count)
     return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
 
@@ -137,7 +141,7 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         if kind.address is None:
             continue
         if file_system.server is not None and not kind.served:
-            served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
+            served = ", ".join(name for name, other_kind in catalog.file_systems.items() if other_kind.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role serves {file_system.kind}", hint)
         if file_system.external is not None and not re.fullmatch(kind.address.pattern, file_system.external):
@@ -161,7 +165,7 @@ def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Fi
         yield Finding((*loc, "drives"), f"{file_system.kind} cannot use `drives`", "say kind: xfs")
 
 
-def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, catalog: Catalog) -> Findings:
+def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, drives: str, catalog: Catalog) -> Findings:
     """Drives that the hardware of these nodes is not known to have, and machines that have none."""
     lab = draft.sections["inventory"]
     if isinstance(lab, LabSection) and lab.lab == "nspawn":
@@ -174,17 +178,17 @@ def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, c
     nodes = (
         declared.named(draft, (*loc, "on"), file_system.on)[0] if file_system.on else declared.with_function("worker")
     )
-    count, what = counted(said)
+    count, model = counted(drives)
     lacking: dict[str, list[str]] = {}
     for node in nodes or ():
         hardware = declared.groups[declared.group_of[node]].hardware
-        has = map(counted, catalog.servers[hardware].nvme) if hardware in catalog.servers else ((count, what),)
-        if not any(of == what and number >= count for number, of in has):
+        fitted = map(counted, catalog.servers[hardware].nvme) if hardware in catalog.servers else ((count, model),)
+        if not any(fitted_model == model and number >= count for number, fitted_model in fitted):
             lacking.setdefault(hardware, []).append(node)
     for hardware, names in lacking.items():
         has_ = ", ".join(catalog.servers[hardware].nvme)
         like = "" if hardware in draft.keys("hardware") else f"like: {hardware}, "
-        hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
+        hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{drives}]}}}}"
         differ = f"differ: {has_}" if has_ else "are not known"
         yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) {differ}", hint)
 
@@ -194,17 +198,17 @@ def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> 
         message = f"{file_system.kind} is mounted by {kind.mounted_by}"
         yield Finding((*loc, "options"), message, "set its options there", key=True)
         return
-    seen: dict[str, str] = {}
+    first_of: dict[str, str] = {}
     for place, option in enumerate(file_system.options):
         word = option.partition("=")[0]
-        why = kind.refused.get(option) or kind.refused.get(word)
-        if why:
+        danger = kind.refused.get(option) or kind.refused.get(word)
+        if danger:
             shown = option if option in kind.refused else word  # its value may be a key
             yield Finding(
-                (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {why}", "leave it out"
+                (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {danger}", "leave it out"
             )
         elif word in _OURS or word.startswith(("x-", "comment")):
             reason = _OURS.get(word, "hpcforge writes the unit itself")
             yield Finding((*loc, "options", place), f"`{option}` cannot be set here: {reason}", "leave it out")
-        elif seen.setdefault(word, option) != option or option in file_system.options[:place]:
-            yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{seen[word]}`")
+        elif first_of.setdefault(word, option) != option or option in file_system.options[:place]:
+            yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{first_of[word]}`")

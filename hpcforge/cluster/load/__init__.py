@@ -53,17 +53,19 @@ def load(
     declared, model = _declared(roles.folders, tests.folders)
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
-    named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
-    inventory_path = inventory_path or named
+    inventory_named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
+    inventory_path = inventory_path or inventory_named
     machines: Draft | None = None
     if inventory_path:
         read = _document(inventory_path, instead, reader.MAX_MACHINE_VALUES)
         digests[inventory_path] = read.sha256
-        machines, found = validate(Inventory, read)
-        if named and named not in instead and not is_there(named):
-            hint = f"{RELATIVE.format('blueprint')}; looked for as {named.absolute()}"
-            found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
-        diagnostics += found + machines.place(check_table.run(check_table.INVENTORY_FILES, machines, inventory_path))
+        machines, errors = validate(Inventory, read)
+        if inventory_named and inventory_named not in instead and not is_there(inventory_named):
+            hint = f"{RELATIVE.format('blueprint')}; looked for as {inventory_named.absolute()}"
+            errors = draft.place(
+                [Finding(("inventory",), f"there is no inventory {quote(inventory_named.name)} there", hint)]
+            )
+        diagnostics += errors + machines.place(check_table.run(check_table.INVENTORY_FILES, machines, inventory_path))
     compared = _compare(draft, machines)
     diagnostics += [*draft.place(compared[0]), *(machines.place(compared[1]) if machines else [])]
     diagnostics += draft.place(check_table.run(check_table.FILES, draft, blueprint_path.absolute().parent))
@@ -92,9 +94,9 @@ def _later_errors(
     """Return errors of what a blueprint without its errors resolves to: of addresses, storage, software."""
     folder = paths[0].absolute().parent
 
-    def findings(some: Draft, known: Draft | None) -> Iterator[Finding]:
-        yield from _compare(some, known)[0]
-        yield from check_table.run(check_table.FILES, some, folder)
+    def findings(part: Draft, part_of_machines: Draft | None) -> Iterator[Finding]:
+        yield from _compare(part, part_of_machines)[0]
+        yield from check_table.run(check_table.FILES, part, folder)
 
     parts = valid_parts(draft, model, machines, findings)
     if parts is None:
@@ -114,9 +116,9 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
     document = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document
     roles, tests = _own_folders(document, blueprint_path)
     findings = (*roles.findings, *tests.findings)
-    found = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
-    if found:
-        raise InvalidInput(found)
+    errors = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
+    if errors:
+        raise InvalidInput(errors)
     return roles.folders, tests.folders
 
 
@@ -124,8 +126,8 @@ def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
     """Return the names of a blueprint's own models, by the table of the catalog that they extend."""
     root = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document.root
     places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
-    found = {table: reader.find(root, place) for table, place in places.items()}
-    return {table: tuple(section.entries) for table, section in found.items() if isinstance(section, reader.Mapping)}
+    sections = {table: reader.find(root, place) for table, place in places.items()}
+    return {table: tuple(section.entries) for table, section in sections.items() if isinstance(section, reader.Mapping)}
 
 
 def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
@@ -172,16 +174,16 @@ def _of_blueprint(draft: Draft) -> Iterator[Finding]:
 
 def _first(findings: Iterable[Finding]) -> list[Finding]:
     """Return them up to as many errors as are shown: where there are more, the rest is not looked for."""
-    found: list[Finding] = []
+    kept_findings: list[Finding] = []
     errors = 0
     for finding in findings:
-        found.append(finding)
+        kept_findings.append(finding)
         errors += finding.severity == "error"
         if errors == MAX_SHOWN:
             break
-    return found
+    return kept_findings
 
 
 def _named_inventory(draft: Draft, folder: Path) -> Path | None:
-    named = draft.sections["inventory"]
-    return folder / named if isinstance(named, str) and draft.intact("inventory") else None
+    written = draft.sections["inventory"]
+    return folder / written if isinstance(written, str) and draft.intact("inventory") else None

@@ -166,9 +166,9 @@ def resolved(
         warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, placed.fabrics))
     key = private_key(inventory.access if inventory else None, inventory_path)
     cluster = _cluster((blueprint, inventory, catalog), folder, key, placed, addressed)
-    given = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
+    inputs = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
     for check in check_table.RESOLVED:  # each has its own limit of findings
-        warnings += draft.place(check.function(given))
+        warnings += draft.place(check.function(inputs))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,

@@ -85,7 +85,7 @@ class ValidParts:
         document = self.blueprint.document
         if entry.source is not document.source and (entry.mark is None or entry.mark.source is None):
             return self.sections.isdisjoint(_LATER)  # of the inventory
-        affected = {each for section in self.sections for each in _LATER.get(section, ())}
+        affected = {later for section in self.sections for later in _LATER.get(section, ())}
         return _section_at(document.root, entry.mark) not in affected
 
 

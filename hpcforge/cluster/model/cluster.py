@@ -83,7 +83,7 @@ def declared(cluster: Cluster, node: Node) -> Declared:
     """Return what the blueprint declares of a node."""
     time = cluster.services["time"]
     gpus = node.gpus
-    known = cluster.gpu_models.get(gpus.model) if gpus else None
+    gpu_model = cluster.gpu_models.get(gpus.model) if gpus else None
     servers = () if node.name in time.on else tuple(cluster.by_name[name].address for name in time.on)
     return {
         "hardware": node.hardware,
@@ -93,7 +93,7 @@ def declared(cluster: Cluster, node: Node) -> Declared:
             "kind": "fake" if gpus.fake else gpus.vendor,
             "model": gpus.model,
             "devices": list(gpus.devices),
-            "models": list(known.driver_names) if known else [],
+            "models": list(gpu_model.driver_names) if gpu_model else [],
         }
         if gpus
         else None,
@@ -235,7 +235,7 @@ class Cluster:
     def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
         """Return the default version of a framework on a node; or the first that has a build for the node."""
         platform = node.platform if node else None
-        return next((each for each in (platform or self).frameworks if each.name == name), None)
+        return next((framework for framework in (platform or self).frameworks if framework.name == name), None)
 
     @property
     def framework_wheels(self) -> tuple[Wheel, ...]:
@@ -256,10 +256,10 @@ class Cluster:
     def slurm_settings(self) -> tuple[str, ...] | None:
         """The names that each of its Slurms takes in slurm.conf; None for a release that the catalog does not have."""
         systems = dict.fromkeys(map(self.os_of, self.by_name))
-        known = [os.slurm_settings for os in systems]
-        if None in known:
+        settings = [os.slurm_settings for os in systems]
+        if None in settings:
             return None
-        first, *others = [names for names in known if names is not None]
+        first, *others = [names for names in settings if names is not None]
         return tuple(name for name in first if all(name in names for names in others))
 
     def shared_by(self, nodes: Collection[str]) -> tuple[FileSystem, ...]:

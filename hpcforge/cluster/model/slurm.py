@@ -78,9 +78,9 @@ class Slurm:
 
     def parts(self, nodes: Collection[str], partition: Partition) -> tuple[tuple[str, ...], ...]:
         """Return some nodes of a partition in the parts that its topology keeps apart; one: a job can have them all."""
-        used = next((each for each in self.topologies if partition.topology in (None, each.plugin)), None)
-        given = {name.lower(): value.lower() for name, value in self.settings}
-        optional = "topooptional" in given.get("topologyparam", "")  # it counts for jobs with --switches alone
+        used = next((topology for topology in self.topologies if partition.topology in (None, topology.plugin)), None)
+        settings = {name.lower(): value.lower() for name, value in self.settings}
+        optional = "topooptional" in settings.get("topologyparam", "")  # it counts for jobs with --switches alone
         return parts(used, nodes) if used and used.plugin != "flat" and not optional else (tuple(nodes),)
 
     def block(self, name: str) -> frozenset[str]:
@@ -92,7 +92,7 @@ class Slurm:
         """Return why no job can have all of these nodes in any partition that holds them; None if one can."""
         holding = [partition for partition in self.partitions if {*nodes} <= {*partition.nodes}]
         pieces = [self.parts(nodes, partition) for partition in holding]
-        if not pieces or any(len(each) < 2 for each in pieces):
+        if not pieces or any(len(piece) < 2 for piece in pieces):
             return None
         return f"{' and '.join(map(fold, pieces[0]))} are apart in the topology of Slurm: no job has nodes of two"
 
@@ -102,5 +102,5 @@ class Slurm:
         lists = [partition.qos or "" for partition in self.partitions]
         settings = [setting for partition in self.partitions for setting in partition.settings]
         lists += [value for key, value in settings if key.lower() in ("allowqos", "denyqos")]
-        named = {f"qos {name}" for names in lists for name in names.lower().split(",")}
-        return tuple(qos.name.split()[1] for qos in self.associations if qos.name in named)
+        used = {f"qos {name}" for names in lists for name in names.lower().split(",")}
+        return tuple(qos.name.split()[1] for qos in self.associations if qos.name in used)

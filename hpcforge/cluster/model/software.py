@@ -72,8 +72,12 @@ class OperatingSystem:
     @property
     def package_accounts(self) -> Mapping[str, PackageAccount]:
         """Return the accounts that packages make, by their names here; none for a release that the catalog lacks."""
-        found = load_catalog().distributions.get((self.name, self.release))
-        return {self.account(name): account for name, account in found.package_accounts.items()} if found else {}
+        distribution = load_catalog().distributions.get((self.name, self.release))
+        return (
+            {self.account(name): account for name, account in distribution.package_accounts.items()}
+            if distribution
+            else {}
+        )
 
     @property
     def openssh_version(self) -> tuple[int, ...]:
