@@ -32,8 +32,8 @@ class DistributionError(ExpectedError):
     kind = "invalid"
 
 
-def _several(said: Any) -> Any:
-    return (said,) if isinstance(said, str) else said
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
 class PackageAccount(BaseModel):
@@ -98,40 +98,40 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
         stems = {
             file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")
         }
-        found = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
-        return dict(sorted(found.items()))
+        by_release = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
+        return dict(sorted(by_release.items()))
 
     def _whole(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the data of a file, with the names of the release that it is like."""
         try:
-            said = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+            data = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise DistributionError(f"{file}: {' '.join(str(error).split())}") from error
-        if not isinstance(said, dict):
+        if not isinstance(data, dict):
             raise DistributionError(f"{file}: not a mapping")
-        like = said.pop("like", None)
+        like = data.pop("like", None)
         if like is None:
-            return said
+            return data
         if like in below or not (parent := self._folder.joinpath(f"{like}.yaml")).is_file():
             raise DistributionError(f"{file}: like: {like} is no other file of this folder")
-        return {**_inherited(self._whole(parent, (*below, like)), said), **said}
+        return {**_inherited(self._whole(parent, (*below, like)), data), **data}
 
 
 def _inherited(parent: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return a release's names from the one that it is like; its own names replace these, and `own` loses them."""
-    found: dict[str, Any] = {}
+    inherited: dict[str, Any] = {}
     for key in _INHERITED:
         if isinstance(parent.get(key), dict) and isinstance(own.get(key, {}), dict):
-            found[key] = {**parent[key], **own.pop(key, {})}
+            inherited[key] = {**parent[key], **own.pop(key, {})}
         elif key in parent:
-            found[key] = parent[key]
-    return found
+            inherited[key] = parent[key]
+    return inherited
 
 
-def _distribution(name: str, release: str, said: Mapping[str, Any]) -> Distribution:
+def _distribution(name: str, release: str, data: Mapping[str, Any]) -> Distribution:
     try:
-        return Distribution.model_validate({**said, "name": name, "release": release})
+        return Distribution.model_validate({**data, "name": name, "release": release})
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DistributionError(f"distributions/{name}-{release}.yaml: {where}: {first['msg']}") from error
+        place = ".".join(map(str, first["loc"]))
+        raise DistributionError(f"distributions/{name}-{release}.yaml: {place}: {first['msg']}") from error

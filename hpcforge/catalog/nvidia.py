@@ -78,10 +78,10 @@ def named(patterns: Iterable[str]) -> str:
 
     `patterns` are names, or patterns as glob(7) has them, with `*` and ranges.
     """
-    known = "|".join(
-        re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), pattern) for pattern in patterns
+    alternatives = "|".join(
+        re.sub(r"[.+*]", lambda match: {"*": ".*"}.get(match[0], f"[{match[0]}]"), pattern) for pattern in patterns
     )
-    return f"$4 ~ /^({known})$/"
+    return f"$4 ~ /^({alternatives})$/"
 
 
 def bare_name(driver_name: str) -> str:

@@ -77,7 +77,7 @@ class SlurmRelease(BaseModel):
 
 def kind_of(settings: Settings, name: str) -> Kind | None:
     """Return the kind of a setting, in whatever case it is written; None: there is no such setting."""
-    return next((kind for known, kind in settings.items() if known.lower() == name.lower()), None)
+    return next((kind for setting, kind in settings.items() if setting.lower() == name.lower()), None)
 
 
 def expected(name: str, kind: Kind, value: str) -> str | None:
