@@ -96,9 +96,9 @@ def _groups(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 def _networks(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
-        if found := re.search(r" inet ([0-9.]{7,15}/\d{1,2}) ", f"{line} "):
+        if match := re.search(r" inet ([0-9.]{7,15}/\d{1,2}) ", f"{line} "):
             try:
-                interface = ipaddress.IPv4Interface(found[1])
+                interface = ipaddress.IPv4Interface(match[1])
             except ValueError:
                 continue
             yield str(interface.ip), str(interface.network)
@@ -122,24 +122,24 @@ def second_addresses(described: Mapping[str, Description]) -> dict[str, str]:
     """
     first: dict[str, str] = {}
     for address, description in described.items():
-        same = (other for other in described if other not in first and _is_same(described[other], description))
-        if (other := next(same)) != address:
-            first[address] = other
+        same = (earlier for earlier in described if earlier not in first and _is_same(described[earlier], description))
+        if (earlier := next(same)) != address:
+            first[address] = earlier
     return first
 
 
-def _is_same(first: Description, other: Description) -> bool:
-    if first is other:
+def _is_same(first: Description, second: Description) -> bool:
+    if first is second:
         return True
-    shared = bool(first.macs & other.macs)
-    if first.boot_id or other.boot_id:
-        return first.boot_id == other.boot_id and (shared or not (first.macs and other.macs))
-    return shared and first.serial == other.serial
+    shared = bool(first.macs & second.macs)
+    if first.boot_id or second.boot_id:
+        return first.boot_id == second.boot_id and (shared or not (first.macs and second.macs))
+    return shared and first.serial == second.serial
 
 
 def clones(described: Mapping[str, Description], keys: Mapping[str, str]) -> dict[tuple[str, ...], str]:
     """Return the different machines that share an identity, by address, with what they share."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    by_addresses: dict[tuple[str, ...], list[str]] = {}
     for shared, values in (
         ("host key", keys),
         ("machine-id", {address: description.machine_id for address, description in described.items()}),
@@ -150,5 +150,5 @@ def clones(described: Mapping[str, Description], keys: Mapping[str, str]) -> dic
                 by_value.setdefault(values[address], []).append(address)
         for addresses in by_value.values():
             if len(addresses) > 1:
-                found.setdefault(tuple(addresses), []).append(shared)
-    return {addresses: " and ".join(shared) for addresses, shared in found.items()}
+                by_addresses.setdefault(tuple(addresses), []).append(shared)
+    return {addresses: " and ".join(shared) for addresses, shared in by_addresses.items()}

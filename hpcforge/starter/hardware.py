@@ -69,8 +69,8 @@ def machine_hardware(machine: SiteMachine, catalog: Catalog) -> HardwareChoice:
         shape = "generic-vm" if small else "generic-2u"
         return HardwareChoice(f"cpu-{size}", f"{{like: {shape}, {facts}}}", tuple(guesses))
     choices = gpu_choices(machine.gpu or "", catalog)
-    if whole := _whole(machine, choices, catalog):
-        name, choice = whole
+    if exact := _whole(machine, choices, catalog):
+        name, choice = exact
         guesses += [] if choice.sure else ["GPU model"]
         return HardwareChoice(name, "", tuple(guesses), choice, bool(catalog.servers[name].nvswitch))
     fitting = ((choice, chassis_for(choice.gpu, machine.gpus, catalog)) for choice in choices)

@@ -185,8 +185,8 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     name = _node_name(hostname) or _by_address(address)
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
-    told = facts.get("nvml") or facts.get("amdgpu")
-    models = [gpu["model"] for gpu in told["gpus"] if gpu["model"]] if isinstance(told, dict) else []
+    gpu_report = facts.get("nvml") or facts.get("amdgpu")
+    models = [gpu["model"] for gpu in gpu_report["gpus"] if gpu["model"]] if isinstance(gpu_report, dict) else []
     counts = facts.get("gpus")
     counts = counts if isinstance(counts, dict) else {}
     system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
@@ -206,9 +206,9 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     )
     if not facts.get("memory_kib"):
         raise StarterError("it reports no memory")
-    for what, most in _MOST.items():
-        if not 0 <= (getattr(machine, what) or 0) <= most:
-            raise StarterError(f"it reports {str(getattr(machine, what))[:40]} as {what}, and {most} is the most")
+    for fact, most in _MOST.items():
+        if not 0 <= (getattr(machine, fact) or 0) <= most:
+            raise StarterError(f"it reports {str(getattr(machine, fact))[:40]} as {fact}, and {most} is the most")
     return machine
 
 
@@ -250,7 +250,7 @@ def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
     """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
         ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
-        whole = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
-        if name.startswith(words) or whole or any(word in group.lower() for word in words):
+        by_ending = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
+        if name.startswith(words) or by_ending or any(word in group.lower() for word in words):
             return functions
     return None

@@ -34,11 +34,13 @@ def _beside(folder: Path, name: str) -> str | None:
     """Return the text of a file below a folder, or the names in a folder there; None for any other."""
     path = folder / name
     if name.endswith("/") and Path(name).name == name[:-1]:
-        names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
+        names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else None
         return None if names is None else " ".join(names[:_MOST_NAMES])
-    whole = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
+    expected = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
     try:
-        below = ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == whole
+        below = (
+            ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == expected
+        )
     except (OSError, ValueError):
         return None
     return _text(path) if below else None

@@ -74,14 +74,14 @@ def with_networks(machines: Sequence[SiteMachine], nodes: str) -> tuple[list[str
     for machine in machines:
         for word, address in machine.addresses.items():
             by_word.setdefault(word, {})[machine.name] = address
-    taken = [ipaddress.IPv4Network(nodes)]
+    used = [ipaddress.IPv4Network(nodes)]
     lines: list[str] = []
     names: dict[str, str] = {}
     for word, addresses in by_word.items():
         network = around(addresses.values())
-        if network is None or any(network.overlaps(other) for other in taken):
+        if network is None or any(network.overlaps(earlier) for earlier in used):
             continue
-        taken.append(network)
+        used.append(network)
         names[word] = _free_name(word, {*names.values()})
         public = _OUTSIDE.fullmatch(word) or not network.is_private  # which the nodes' firewalls must not trust
         outside = ", external: true" if public else ""

@@ -73,7 +73,7 @@ def read_hosts(text: str) -> SiteFile:
         for name in row.names
         if row.short in names and row.short == name.lower().partition(".")[0] and not host_names.is_bmc(row.label)
     )
-    return SiteFile(machines, access=access, left_out=tuple(sorted(left_out, key=lambda each: each.line)))
+    return SiteFile(machines, access=access, left_out=tuple(sorted(left_out, key=lambda entry: entry.line)))
 
 
 def _rows(text: str, left_out: list[LeftOut]) -> Iterator[_HostsLine]:
@@ -106,8 +106,8 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
     lines = {row.line for row in usual}
     for row in (row for row in rows if row.line not in lines):
         if not is_plain(row.address):
-            named = row.short in hosts
-            if not _has_ipv6(row.address) or named:
+            has_host = row.short in hosts
+            if not _has_ipv6(row.address) or has_host:
                 left_out.append(row.out(_why(row.address)))
                 continue
             reason = f"{_why(row.address)}: {row.short} has one that is a guess"
@@ -233,7 +233,7 @@ def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _
         return row.short, row.label if row.label and row.label != first.label else network
     if host_names.is_bmc(row.label) or re.fullmatch(r"(?:bmc|ipmi|ilo|idrac)-?\d+", row.short):
         return row.short if host_names.is_bmc(row.label) else "a machine that its name does not tell", row.label
-    owner = host_names.owner(row.short, [name for name, other in names.items() if other is not row])
+    owner = host_names.owner(row.short, [name for name, second in names.items() if second is not row])
     if owner is None or host_names.is_network(owner[1]):
         return owner
     base = names[owner[0]].address
@@ -248,16 +248,16 @@ def _machine(row: _HostsLine, others: Sequence[tuple[str, _HostsLine]], left_out
     addresses: dict[str, str] = {}
     bmc: str | None = None
     notes = [*([f"also {' '.join(row.aliases)}"] if row.aliases else []), row.comment]
-    for word, other in others:
-        if not other.address:
+    for word, second in others:
+        if not second.address:
             continue  # IPv6, which is left out by its line
         if host_names.is_bmc(word) and bmc is None:
-            bmc = other.address
+            bmc = second.address
         elif word not in addresses and not host_names.is_bmc(word):
-            addresses[word] = other.address
+            addresses[word] = second.address
         else:
-            left_out.append(other.out(f"a second address of {row.short} for {word}"))
-        notes += [*([f"{word} also {' '.join(other.aliases)}"] if other.aliases else []), other.comment]
+            left_out.append(second.out(f"a second address of {row.short} for {word}"))
+        notes += [*([f"{word} also {' '.join(second.aliases)}"] if second.aliases else []), second.comment]
     return by_name(
         row.short,
         row.address or None,

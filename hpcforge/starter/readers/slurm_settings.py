@@ -103,21 +103,21 @@ class Settings:
             return "another key of the partition has it"
         return self._refused(self.partition, word)
 
-    def _refused(self, known: Known, word: Word) -> str | None:
-        if word.key.lower() not in known:
+    def _refused(self, settings: Known, word: Word) -> str | None:
+        if word.key.lower() not in settings:
             return f"Slurm {self.version}, which the draft has, does not know it"
         if word.value.startswith("/"):
             return "it names a file or a folder of the machines as they are"
         if wrong := problem(_SETTING, word.value):
             return wrong
-        _, kind = known[word.key.lower()]
+        _, kind = settings[word.key.lower()]
         form = expected(word.key, kind, word.value)
         return f"Slurm expects {form}" if form else None
 
 
 def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Settings) -> dict[str, str]:
     """Return the settings of the whole cluster that a blueprint takes; the last of each name counts, as in Slurm."""
-    taken: dict[str, Word] = {}
+    accepted: dict[str, Word] = {}
     for record in records:
         for key, word in record.words.items() if not record.kind else ():
             if key in HEADS:
@@ -126,8 +126,8 @@ def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Set
             if reason:
                 ledger.leave(word, reason)
                 continue
-            if key in taken:
-                ledger.leave(taken.pop(key), "it stands there again, and Slurm takes the last")
+            if key in accepted:
+                ledger.leave(accepted.pop(key), "it stands there again, and Slurm takes the last")
             ledger.take(word)
-            taken[key] = word
-    return {settings.spelled(word.key): word.value for word in taken.values()}
+            accepted[key] = word
+    return {settings.spelled(word.key): word.value for word in accepted.values()}

@@ -139,7 +139,7 @@ class Ledger:
             shown = (word.key or text) if always else text
             if shown not in texts.setdefault(place, []):
                 texts[place].append(shown)
-        return tuple(LeftOut(line, " ".join(each), reason, file) for (file, line, reason), each in texts.items())
+        return tuple(LeftOut(line, " ".join(words), reason, file) for (file, line, reason), words in texts.items())
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,13 @@ def is_shown(text: str) -> bool:
     return _SHOWN.search(text) is not None
 
 
-def statements(text: str, beside: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
+def statements(text: str, read_sibling: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
     """Return the statements of a file and of those that it includes, each file once."""
-    seen: set[str] = {file} if file else set()
+    visited: set[str] = {file} if file else set()
     cluster = re.search(r"^[ \t]*ClusterName[ \t]*=[ \t]*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
-    return list(_statements(text, file, _Source(text, beside, ledger, seen, cluster[1].lower() if cluster else None)))
+    return list(
+        _statements(text, file, _Source(text, read_sibling, ledger, visited, cluster[1].lower() if cluster else None))
+    )
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,10 @@ def _written(text: str) -> Iterator[list[KeyValue]]:
         pieces.append(line[: continued.start(1)] if continued else line)
         if continued and number < len(lines):
             continue
-        whole, first = "".join(pieces), number - len(starts) + 1
-        if _INCLUDE.fullmatch(whole):
-            yield [KeyValue(first, whole, "", "")]
-        elif words := list(_pairs(whole, starts, first)):
+        joined, first = "".join(pieces), number - len(starts) + 1
+        if _INCLUDE.fullmatch(joined):
+            yield [KeyValue(first, joined, "", "")]
+        elif words := list(_pairs(joined, starts, first)):
             yield words
         pieces, starts = [], []
 

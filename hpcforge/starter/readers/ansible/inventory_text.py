@@ -72,13 +72,15 @@ class HostGroups:
             self.mentions += 1
             if len(group.hosts) > MOST_MACHINES or self.mentions > 20 * MOST_MACHINES:
                 raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
-            known = group.hosts.setdefault(name, (line, {}))[1]
+            own = group.hosts.setdefault(name, (line, {}))[1]
             self.left_out += [
-                LeftOut(other.line, f"{name} {key}", f"another value than in line {known[key].line}, which is left out")
-                for key, other in variables.items()
-                if known.get(key, other).text != other.text
+                LeftOut(
+                    variable.line, f"{name} {key}", f"another value than in line {own[key].line}, which is left out"
+                )
+                for key, variable in variables.items()
+                if own.get(key, variable).text != variable.text
             ]
-            known.update(variables)
+            own.update(variables)
 
 
 def _names(pattern: str) -> Iterator[str]:
@@ -121,8 +123,8 @@ def parse(text: str) -> HostGroups:
 def _ini(text: str) -> HostGroups:
     groups = HostGroups()
     group, kind = groups.group("ungrouped", 1), None
-    for number, whole in enumerate(text.splitlines(), 1):
-        line = whole.strip()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
         if not line or line[0] in "#;":
             entry = line.lstrip("#; ").split()
             if len(entry) > 1 and any(word.startswith(("ansible_host=", "ansible_ssh_host=")) for word in entry):
@@ -273,8 +275,8 @@ class _InventoryTree:
         own: dict[str, HostVariable] = {}
         for key, value in self._items(node):
             if key == "<<" and depth < _DEEPEST:
-                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    merged = {**self._variables(each, depth + 1), **merged}
+                for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    merged = {**self._variables(part, depth + 1), **merged}
             else:
                 own[key] = self._variable(value)
         return {**merged, **own}

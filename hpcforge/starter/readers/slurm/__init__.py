@@ -59,28 +59,28 @@ class _Names:
     shown: dict[str, list[str]] = field(default_factory=dict)  # partitions that nodes name themselves
 
 
-def read_slurm(text: str, beside: Beside | None) -> SiteFile:
+def read_slurm(text: str, read_sibling: Beside | None) -> SiteFile:
     """Return what slurm.conf says. Raises `StarterError` where no node is left."""
     ledger, names = Ledger(), _Names()
-    main = statements(text, beside, ledger)
+    main = statements(text, read_sibling, ledger)
     settings = Settings.of_usual_system(is_shown(text))
-    gres = beside("gres.conf") if beside and not is_shown(text) else None
-    apart = statements(gres, None, ledger, "gres.conf") if gres else []
+    gres = read_sibling("gres.conf") if read_sibling and not is_shown(text) else None
+    gres_records = statements(gres, None, ledger, "gres.conf") if gres else []
     _name_nodes(main, ledger)
-    lines = slurm_partitions.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
+    lines = slurm_partitions.gres_lines([entry for entry in (*main, *gres_records) if entry.kind == "name"], ledger)
     machines = list(_machines(main, slurm_partitions.by_node(lines), names, ledger))
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
     workers = [machine for machine in machines if "worker" in machine.functions]
-    taken = partitions(main, workers, names.shown, ledger, settings)
+    accepted = partitions(main, workers, names.shown, ledger, settings)
     options = cluster_settings(main, ledger, settings)
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
     if not workers:
-        nodes = sorted(left_out, key=lambda each: not each.text.lower().startswith(("nodename", "include")))
-        place = next((f" ({_place(each)}: {each.text}: {each.reason})" for each in nodes), "")
+        nodes = sorted(left_out, key=lambda entry: not entry.text.lower().startswith(("nodename", "include")))
+        place = next((f" ({_place(entry)}: {entry.text}: {entry.reason})" for entry in nodes), "")
         raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
-    return SiteFile(tuple(machines), cluster, taken, options, left_out=left_out, domain=domain)
+    return SiteFile(tuple(machines), cluster, accepted, options, left_out=left_out, domain=domain)
 
 
 def _place(left_out: LeftOut) -> str:
@@ -173,11 +173,13 @@ def _of_record(
             fields.ledger.leave_part(shown, partition, reason)
         else:
             names.shown.setdefault(partition, []).extend(own)
-    for each in own:
-        gpus = slurm_partitions.with_gres_conf(in_slurm_conf, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
+    for node_name in own:
+        gpus = slurm_partitions.with_gres_conf(
+            in_slurm_conf, [*gres.get(node_name, ()), *gres.get(None, ())], fields.ledger
+        )
         yield SiteMachine(
-            each,
-            addresses.get(each),
+            node_name,
+            addresses.get(node_name),
             sockets=sockets,
             cores_per_socket=cores,
             threads_per_core=threads,
@@ -303,13 +305,13 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
 
 def _features(fields: Fields) -> tuple[str, ...]:
     word = fields.get("feature", "features", "availablefeatures")
-    kept: dict[str, None] = {}
+    features: dict[str, None] = {}
     for feature in filter(None, re.split(r"[,\s]+", word.value) if word else ()):
         if word and (reason := problem(_FEATURE, feature)):
             fields.ledger.leave_part(word, feature, reason)
         else:
-            kept[feature] = None
-    return tuple(kept)
+            features[feature] = None
+    return tuple(features)
 
 
 def _with_head(
@@ -339,16 +341,16 @@ def _with_head(
     if full.strip() != full.strip().lower():
         ledger.leave_part(word, full.strip(), _LOWER)
     _note_domain(names, word, full.strip(), domain)
-    other = next((machine for machine in machines if machine.name == name), None)
-    own = other.address if other else None
+    same_node = next((machine for machine in machines if machine.name == name), None)
+    own = same_node.address if same_node else None
     if own and address and own != address:
         ledger.leave_part(source, address, f"the node {name} has the address {own}")
     elif address and not own:
         own = _address(address, (name, full.strip()), source, names, ledger)
-    if other is None:
+    if same_node is None:
         return [*machines, SiteMachine(name, own, ("head",), guesses=())]
-    both = replace(other, functions=("head", "worker"), address=own)
-    return [both if machine is other else machine for machine in machines]
+    head = replace(same_node, functions=("head", "worker"), address=own)
+    return [head if machine is same_node else machine for machine in machines]
 
 
 def _domain(names: _Names, ledger: Ledger) -> str | None:
