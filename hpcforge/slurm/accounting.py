@@ -54,14 +54,14 @@ def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos])
 
 def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield names in their order, each after those that have to come first; without end is none of them."""
-    done: set[str] = set()
+    visited: set[str] = set()
 
     def visit(name: str, under_way: tuple[str, ...]) -> Iterator[str]:
-        if name in done or name in under_way or name not in names:
+        if name in visited or name in under_way or name not in names:
             return
         for predecessor in first[name]:
             yield from visit(predecessor, (*under_way, name))
-        done.add(name)
+        visited.add(name)
         yield name
 
     for name in names:
@@ -78,8 +78,8 @@ def billing_weights(billing: Billing | None) -> Iterator[tuple[str, str]]:
 
 def _settings(section: Limits | Qos) -> str:
     """All that is said, in the order of the schema."""
-    said = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
-    values = {key: _value(key, value) for key, value in said.items() if value is not None}
+    by_key = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
+    values = {key: _value(key, value) for key, value in by_key.items() if value is not None}
     return " ".join(f"{key.replace('_', '')}={value}" for key, value in values.items() if value)
 
 

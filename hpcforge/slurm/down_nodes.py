@@ -94,22 +94,22 @@ def down_workers(
     `suspects`: states by worker, of `suspect_states`.
     """
     states, setters = parse_slurm_nodes(slurm_nodes), reason_setters(slurm_nodes)
-    found = []
+    workers = []
     for name in names if states else ():
         if name not in states:
-            found += [DownWorker(name, "not in Slurm's list of nodes")] if name in registered else []
+            workers += [DownWorker(name, "not in Slurm's list of nodes")] if name in registered else []
             continue
         state, reason = states[name]
         account, since = setters.get(name, ("", ""))
         if faulty(state, reason, by_slurm=account == slurm_account):
-            found.append(DownWorker(name, _word(state), reason, since if reason else ""))
+            workers.append(DownWorker(name, _word(state), reason, since if reason else ""))
         elif name in refusing and not held(state):
-            found.append(DownWorker(name, "refusing slurmctld's requests"))
+            workers.append(DownWorker(name, "refusing slurmctld's requests"))
         elif name in silent and not held(state):
-            found.append(DownWorker(name, _NO_PORT, silent[name]))
+            workers.append(DownWorker(name, _NO_PORT, silent[name]))
         elif suspects and name in suspects and not held(state):
-            found.append(DownWorker(name, suspects[name]))
-    return tuple(found)
+            workers.append(DownWorker(name, suspects[name]))
+    return tuple(workers)
 
 
 def suspect_states(completing: str, requests: Mapping[str, str]) -> dict[str, str]:

@@ -72,17 +72,17 @@ def show(number: str) -> list[str]:
 def parse(output: str) -> JobEnd | None:
     """Parse a job's record; None if that is not one."""
     fields: dict[str, str] = {}
-    for found in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like one
-        fields.setdefault(found[1], found[2])
+    for match in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like one
+        fields.setdefault(match[1], match[2])
     if not fields.keys() >= {"JobState", "Reason"}:
         return None
     state, reason = fields["JobState"], fields["Reason"]
     if state == "COMPLETING":
         state = _STATE_OF_REASON.get(reason, state)
     code, _, signal = fields.get("ExitCode", "0:0").partition(":")
-    whole = code.isdecimal() and signal.isdecimal()
+    is_number = code.isdecimal() and signal.isdecimal()
     limit = fields.get("TimeLimit", "")
-    return JobEnd(state, reason, int(code) if whole else 0, int(signal) if whole else 0, limit)
+    return JobEnd(state, reason, int(code) if is_number else 0, int(signal) if is_number else 0, limit)
 
 
 def accounted(number: str) -> list[str]:
@@ -92,8 +92,8 @@ def accounted(number: str) -> list[str]:
 
 def cancelled_by(output: str) -> int | None:
     """Return the uid that cancelled the job, as accounting has it; slurmd does it as root. None: not known."""
-    found = _BY.search(output)
-    return int(found[1]) if found else None
+    match = _BY.search(output)
+    return int(match[1]) if match else None
 
 
 def cause(ended: JobEnd) -> str:

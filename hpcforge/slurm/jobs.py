@@ -120,18 +120,18 @@ class WaitingJob:
 
 def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
     """Ids of the jobs on each node that has some, from the output of `SLURM_JOBS_COMMAND`; skips other lines."""
-    found: dict[str, list[str]] = {}
+    by_node: dict[str, list[str]] = {}
     for job in read(output, _RUNNING):
         for node in job.holds:
-            found.setdefault(node, []).append(job.number)
-    return {node: tuple(numbers) for node, numbers in found.items()}
+            by_node.setdefault(node, []).append(job.number)
+    return {node: tuple(numbers) for node, numbers in by_node.items()}
 
 
 def readable(output: str) -> bool:
     """Return whether each line of `SLURM_JOBS_COMMAND` is a job whose nodes can be read."""
-    found = list(read(output, _RUNNING))
-    return len(found) == sum(bool(line.strip()) for line in output.splitlines()) and all(
-        job.holds or not job.nodes for job in found
+    jobs = list(read(output, _RUNNING))
+    return len(jobs) == sum(bool(line.strip()) for line in output.splitlines()) and all(
+        job.holds or not job.nodes for job in jobs
     )
 
 
@@ -158,12 +158,12 @@ def asks_for(node: str, waiting: Collection[WaitingJob]) -> tuple[WaitingJob, ..
 
 def too_large(waiting: Collection[WaitingJob], sizes: Mapping[str, int], leaving: int) -> tuple[WaitingJob, ...]:
     """Return the jobs that need more nodes than their partitions have after the removal of nodes."""
-    found = []
+    jobs = []
     for job in waiting:
         largest = max((sizes[name] for name in job.partitions if name in sizes), default=None)
         if largest is not None and largest < job.at_least <= largest + leaving:
-            found.append(job)
-    return tuple(found)
+            jobs.append(job)
+    return tuple(jobs)
 
 
 def asked_for(node: str, asking: Collection[WaitingJob]) -> str:

@@ -72,11 +72,11 @@ _MARKS = {
 
 def _words(state: str) -> set[str]:
     """Return the base state and flags of either spelling, in capitals."""
-    found = set()
+    words = set()
     for word in state.upper().split("+"):
         base = word.rstrip("".join(_MARKS))
-        found |= {base, *(_MARKS[mark] for mark in word[len(base) :])}
-    return found
+        words |= {base, *(_MARKS[mark] for mark in word[len(base) :])}
+    return words
 
 
 def usable(state: str) -> bool:
@@ -140,8 +140,8 @@ def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
 def _reason(line: str) -> str:
     """Return the text of the reason, without user and time: ` Reason=disk is bad [root@2026-11-20T10:00:00]`."""
     reason = line.partition(" Reason=")[2].rstrip()
-    said, _, by = reason.rpartition(" [")
-    return said if by.endswith("]") and "@" in by and " " not in by else reason
+    text, _, by = reason.rpartition(" [")
+    return text if by.endswith("]") and "@" in by and " " not in by else reason
 
 
 def reason_setters(output: str) -> dict[str, tuple[str, str]]:
@@ -157,8 +157,8 @@ def reason_setters(output: str) -> dict[str, tuple[str, str]]:
 
 def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:
     """State and reason by node, from the output of `commands.list_nodes`; skips other lines."""
-    found = rows(output, ("node", "state", "reason"))
-    return {row["node"]: (row["state"], "" if row["reason"] == "none" else row["reason"]) for row in found}
+    records = rows(output, ("node", "state", "reason"))
+    return {row["node"]: (row["state"], "" if row["reason"] == "none" else row["reason"]) for row in records}
 
 
 def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -108,16 +108,16 @@ def implied_settings(slurm: SlurmSection, *, accounting: bool) -> Iterator[tuple
 
     Weights are all the site's as soon as it sets one.
     """
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
-    priorities = [name for name in given if name.startswith("priority")]
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    priorities = [name for name in settings if name.startswith("priority")]
     weights = () if any(name.startswith("priorityweight") for name in priorities) else tuple(_weights(slurm))
-    if "prioritytype" not in given and (accounting or weights or priorities):
+    if "prioritytype" not in settings and (accounting or weights or priorities):
         yield "PriorityType", "priority/multifactor"
-    if given.get("prioritytype", "priority/multifactor") == "priority/multifactor":
+    if settings.get("prioritytype", "priority/multifactor") == "priority/multifactor":
         yield from ((name, WEIGHTS[name]) for name in weights)
-    if any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in given:
+    if any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in settings:
         yield "PreemptType", "preempt/qos"
-        if "preemptmode" not in given:
+        if "preemptmode" not in settings:
             yield "PreemptMode", "REQUEUE"
 
 
@@ -134,20 +134,20 @@ def _weights(slurm: SlurmSection) -> Iterator[str]:
 
 def slurmdbd_settings(slurm: SlurmSection) -> Iterator[tuple[str, str]]:
     """Yield settings that count in slurmdbd.conf as well: what of the history is private, and keys of workloads."""
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
-    words = {*given.get("privatedata", "none").split(",")}
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    words = {*settings.get("privatedata", "none").split(",")}
     private = [word for word in _PRIVATE_HISTORY if words & {"all", word, word.rstrip("s")}]
     if private:
         yield "PrivateData", ",".join(private)
-    if given.get("trackwckey") in ("yes", "true", "up", "1"):
+    if settings.get("trackwckey") in ("yes", "true", "up", "1"):
         yield "TrackWCKey", "yes"
 
 
 def tracked_traffic(slurm: SlurmSection) -> Iterator[str]:
     """Yield what AccountingStorageTRES needs, so that the traffic that the site has Slurm gather is kept."""
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
     for kind, name in (("fs", "filesystem"), ("ic", "interconnect")):
-        plugin = given.get(f"acctgather{name}type", "none").rpartition("/")[2]
+        plugin = settings.get(f"acctgather{name}type", "none").rpartition("/")[2]
         if plugin != "none":
             yield f"{kind}/{plugin}"
 
@@ -256,6 +256,6 @@ def second_settings_page(table: SecondSettings) -> Iterator[str]:
     yield ""
     yield "| declared | setting | why not | source | effect seen by |"
     yield "|---|---|---|---|---|"
-    for left in table.unneeded:
-        shown = f"`{left.shown}`" if left.shown else ""
-        yield f"| {left.declared} | {left.setting} | {left.reason} | {left.source} | {shown} |"
+    for unneeded in table.unneeded:
+        shown = f"`{unneeded.shown}`" if unneeded.shown else ""
+        yield f"| {unneeded.declared} | {unneeded.setting} | {unneeded.reason} | {unneeded.source} | {shown} |"
