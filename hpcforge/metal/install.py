@@ -85,9 +85,9 @@ class _Try:
 def ssh_answers(address: str) -> bool:
     """Whether an ssh server answers there, whichever: its host key is compared when hpcforge logs in."""
     try:
-        with socket.create_connection((address, 22), _SSH_S) as found:
-            found.settimeout(_SSH_S)
-            return found.recv(4) == b"SSH-"
+        with socket.create_connection((address, 22), _SSH_S) as connection:
+            connection.settimeout(_SSH_S)
+            return connection.recv(4) == b"SSH-"
     except OSError:
         return False
 
@@ -110,25 +110,25 @@ def choose(
         HeadUnknownError: the head has an operating system, and cannot say which jobs run, or is not trusted yet.
     """
     nodes = [site.cluster.by_name[name] for name in names]
-    kept = {node.name: why for node in nodes if (why := _unfit(node) or _other_image(site, node, image))}
-    for name in wipe.keys() & kept.keys():
+    reasons = {node.name: reason for node in nodes if (reason := _unfit(node) or _other_image(site, node, image))}
+    for name in wipe.keys() & reasons.keys():
         raise UsageError(
-            f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
+            f"--wipe {name}: {reasons[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
         )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = [node for node in nodes if node.name not in kept and node.name not in wipe]
-        for node, there in zip(asked, pool.map(answers, [node.address for node in asked]), strict=True):
-            if there:
-                kept[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
-    going = [node for node in nodes if node.name not in kept]
-    kept |= _with_jobs(site, going, wipe, answers)
+        candidates = [node for node in nodes if node.name not in reasons and node.name not in wipe]
+        for node, answered in zip(candidates, pool.map(answers, [node.address for node in candidates]), strict=True):
+            if answered:
+                reasons[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
+    fitting = [node for node in nodes if node.name not in reasons]
+    reasons |= _with_jobs(site, fitting, wipe, answers)
     system = f"{image.lock.request.distribution.capitalize()} {image.lock.request.release}"
     chosen = tuple(
         Install(node.name, system, image.name, wipe.get(node.name, ()), node.system_disk.drives)
         for node in nodes
-        if node.name not in kept
+        if node.name not in reasons
     )
-    return chosen, kept
+    return chosen, reasons
 
 
 def _other_image(site: Site, node: Node, image: Manifest) -> str:
@@ -137,8 +137,8 @@ def _other_image(site: Site, node: Node, image: Manifest) -> str:
         return f"image {image.name} has no {MIRRORS}, which `system_disk.drives: {node.system_disk.drives}` takes"
     if (request.distribution, request.release) == (os.name, os.release):
         return ""
-    has = f"image {image.name} has {request.distribution} {request.release}"
-    return f"{has}, and the blueprint says {os.name} {os.release} (--image names another)"
+    content = f"image {image.name} has {request.distribution} {request.release}"
+    return f"{content}, and the blueprint says {os.name} {os.release} (--image names another)"
 
 
 def _unfit(node: Node) -> str:
@@ -152,14 +152,14 @@ def _unfit(node: Node) -> str:
 
 
 def _with_jobs(
-    site: Site, going: Sequence[Node], wipe: Mapping[str, tuple[str, ...]], answers: Callable[[str], bool]
+    site: Site, nodes: Sequence[Node], wipe: Mapping[str, tuple[str, ...]], answers: Callable[[str], bool]
 ) -> dict[str, str]:
     head = site.cluster.by_name[site.cluster.slurm.controller]
-    if not going:
+    if not nodes:
         return {}
     if not head.host_keys:  # without an operating system it has no Slurm
-        wiped = [node.name for node in going if node.name in wipe]
-        if wiped and head not in going and answers(head.address):
+        wiped = [node.name for node in nodes if node.name in wipe]
+        if wiped and head not in nodes and answers(head.address):
             raise HeadUnknownError(
                 f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, whose host key is not recorded",
                 "record it first: " + command_line("apply", site.loaded.blueprint_path, trust_new=True),
@@ -168,7 +168,7 @@ def _with_jobs(
     with open_engines(site) as engine:
         refuse_while_applying(engine, head.name)
         try:
-            return disturbed(going, jobs(engine, head.name))
+            return disturbed(nodes, jobs(engine, head.name))
         except HeadUnknownError as error:
             hint = f"{head.name} has an operating system, so it must answer before others are switched off"
             raise HeadUnknownError(str(error), hint) from None
@@ -202,10 +202,10 @@ def install(
     ends is no longer asked for, and its controller forgets the network.
     """
     names = [install.node for install in installs]
-    of = controllers(site, names)
+    by_node = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * watch.limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, watch, finished)
+        work = _Work(site, installs, by_node, pool, say, watch, finished)
         try:
             work.boot(names)
             while work.open:
@@ -228,8 +228,8 @@ def left_out(
 ) -> list[Installation]:
     """Return the nodes that got a job since they were chosen. Raises as `choose` does."""
     chosen = [site.cluster.by_name[install.node] for install in installs]
-    kept = _with_jobs(site, chosen, _wipes(installs), answers)
-    return [Installation(name, 0, why) for name, why in kept.items()]
+    reasons = _with_jobs(site, chosen, _wipes(installs), answers)
+    return [Installation(name, 0, reason) for name, reason in reasons.items()]
 
 
 def _wipes(installs: Sequence[Install]) -> dict[str, tuple[str, ...]]:
@@ -241,13 +241,13 @@ class _Work:
         self,
         site: Site,
         installs: Sequence[Install],
-        of: Mapping[str, Controller],
+        by_node: Mapping[str, Controller],
         pool: ThreadPoolExecutor,
         say: Callable[[str], None],
         watch: InstallWatch,
         finished: Callable[[Installation], None],
     ) -> None:
-        self.site, self.of, self.pool, self.say = site, of, pool, say
+        self.site, self.of, self.pool, self.say = site, by_node, pool, say
         self.limit_s, self.answers, self.now_s, self.finished = watch.limit_s, watch.answers, watch.now_s, finished
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
@@ -268,7 +268,7 @@ class _Work:
         self.series.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
-        left = dict.fromkeys(names)
+        remaining = dict.fromkeys(names)
         if network and not self.stopped.is_set():
             self.told.update(names)
         try:
@@ -277,23 +277,23 @@ class _Work:
                     if outcome.reason in _REFUSED:
                         self.refused.add(outcome.node)
                     self.switched.put(outcome)
-                    left.pop(outcome.node, None)
+                    remaining.pop(outcome.node, None)
                     if self.stopped.is_set():
                         return
         except Exception as error:  # the nodes would be waited for without end
-            for name in left:
+            for name in remaining:
                 self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
 
     def cut_off(self) -> None:
         """Have the records say which disks were being written when this ended."""
         for name in self.open:
             half = records_of(self.site).change(
-                name, lambda now: failed(now, "it was cut off") if now and now.state == "begun" else None
+                name, lambda record: failed(record, "it was cut off") if record and record.state == "begun" else None
             )
             if half is not None:
                 wipe = [f"{name}={serial}" for serial in half.disks]
-                again = command_line("apply", self.site.loaded.blueprint_path, install=name, wipe=wipe)
-                self.say(f"{name}: cut off while disk {' and '.join(half.disks)} was written; again: {again}")
+                command = command_line("apply", self.site.loaded.blueprint_path, install=name, wipe=wipe)
+                self.say(f"{name}: cut off while disk {' and '.join(half.disks)} was written; again: {command}")
 
     def forget(self) -> None:
         """Have controllers of nodes without an operating system forget the network, so that none starts from it."""
@@ -310,8 +310,10 @@ class _Work:
         off = []
         for outcome in carried_out(self.of, names, Wish("boot-once", device="none")):
             if outcome.state != "done":
-                again = command_line("power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none")
-                self.say(f"{outcome.node}: it may still boot from the network: {outcome.why}; {again}")
+                command = command_line(
+                    "power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none"
+                )
+                self.say(f"{outcome.node}: it may still boot from the network: {outcome.why}; {command}")
             elif outcome.power == "off":
                 off.append(outcome.node)
         if off:
@@ -332,11 +334,11 @@ class _Work:
         on = {name: tried for name, tried in self.open.items() if tried.on_s is not None}
         starting = [name for name, tried in on.items() if tried.installed_s is not None or _unasked(records.get(name))]
         addresses = [self.site.cluster.by_name[name].address for name in starting]
-        for name, there in zip(starting, self.pool.map(self.answers, addresses), strict=True):
+        for name, answered in zip(starting, self.pool.map(self.answers, addresses), strict=True):
             if on[name].installed_s is None:
-                if there and _unasked(records_of(self.site).read().get(name)):
-                    self._fail(name, _OWN_DISK, again=False)
-            elif there:
+                if answered and _unasked(records_of(self.site).read().get(name)):
+                    self._fail(name, _OWN_DISK, retry=False)
+            elif answered:
                 self._finish(name, "")
             elif self._late(name):
                 self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
@@ -354,7 +356,7 @@ class _Work:
             return
         if outcome.state != "done":
             lasting = outcome.state == "skipped" or outcome.reason in _LASTING
-            self._fail(outcome.node, outcome.why, again=not lasting)
+            self._fail(outcome.node, outcome.why, retry=not lasting)
             return
         tried.on_s = self.now_s()
         tried.lasting_boot = outcome.next_boot == "network always"
@@ -363,10 +365,10 @@ class _Work:
     def _follow(self, name: str, record: Record | None) -> None:
         tried = self.open[name]
         if record is None:
-            self._fail(name, "its record is gone", again=False)
+            self._fail(name, "its record is gone", retry=False)
         elif record.state == "failed":
             # Where no disk was chosen, the next try would find the same disks.
-            self._fail(name, record.why, again=bool(record.disks), console=record.console)
+            self._fail(name, record.why, retry=bool(record.disks), console=record.console)
         elif record.state == "installed":
             tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
@@ -396,12 +398,12 @@ class _Work:
         on_s = self.open[name].on_s
         return on_s is not None and self.now_s() - on_s > self.limit_s
 
-    def _fail(self, name: str, why: str, *, again: bool = True, console: Sequence[str] = ()) -> None:
+    def _fail(self, name: str, reason: str, *, retry: bool = True, console: Sequence[str] = ()) -> None:
         tried = self.open[name]
-        if not again or tried.number == _TRIES:
-            self._finish(name, why, console)
+        if not retry or tried.number == _TRIES:
+            self._finish(name, reason, console)
             return
-        self.say(f"{name}: {why}; it is tried again")
+        self.say(f"{name}: {reason}; it is tried again")
         if tried.installed_s is not None:  # what is installed is not written again: it only starts again
             now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
@@ -415,38 +417,38 @@ class _Work:
         self.open[name] = _Try(tried.number + 1)
         self.again[True].append(name)
 
-    def _finish(self, name: str, why: str, console: Sequence[str] = ()) -> None:
+    def _finish(self, name: str, reason: str, console: Sequence[str] = ()) -> None:
         tried = self.open.pop(name)
-        if why and tried.installed_s is None:
-            records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
+        if reason and tried.installed_s is None:
+            records_of(self.site).change(name, lambda record: failed(record, reason, console) if record else None)
         offered_s = tried.offered_s or tried.begun_s
         times = (tried.asked_s, tried.on_s, offered_s, tried.begun_s, tried.installed_s, self.now_s())
         phases = zip(PHASES, times[:-1], times[1:], strict=True)
         took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
-        self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
-        self.say(f"{name}: {f'left out: {why}' if why else 'ssh answers'}")
+        self.done[name] = Installation(name, tried.number, reason, tuple(console), {} if reason else took)
+        self.say(f"{name}: {f'left out: {reason}' if reason else 'ssh answers'}")
         self.finished(self.done[name])
 
 
 def _started(
-    site: Site, of: Mapping[str, Controller], names: Sequence[str], network: bool, stopped: threading.Event
+    site: Site, by_node: Mapping[str, Controller], names: Sequence[str], network: bool, stopped: threading.Event
 ) -> Generator[Outcome]:
     """Switch nodes off at once, and on in turns, from the network or as their firmware has it, until `stopped`."""
     override = Wish("boot-once", device="network" if network else "none")
-    told = {outcome.node: outcome for outcome in carried_out(of, names, override, stopped)}
+    prepared = {outcome.node: outcome for outcome in carried_out(by_node, names, override, stopped)}
     if stopped.is_set():
         return
-    yield from (outcome for outcome in told.values() if outcome.state != "done")
-    ready = [name for name in names if told[name].state == "done"]
-    off = list(carried_out(of, ready, Wish("off", hard=True, then_on=True), stopped)) if ready else []
+    yield from (outcome for outcome in prepared.values() if outcome.state != "done")
+    ready = [name for name in names if prepared[name].state == "done"]
+    off = list(carried_out(by_node, ready, Wish("off", hard=True, then_on=True), stopped)) if ready else []
     yield from (outcome for outcome in off if outcome.state != "done")
     still = [outcome for outcome in off if outcome.state == "done"]
     forgotten = [outcome for outcome in still if network and not outcome.next_boot.startswith("network")]
     for outcome in forgotten:
         yield replace(outcome, state="failed", why=_FORGOTTEN, reason="override")
     on = [outcome.node for outcome in still if outcome not in forgotten]
-    for outcome in switched_on(site, of, on, Wish("on"), TurnRules(_PAUSE_S), stopped) if on else ():
-        lasts = told[outcome.node].next_boot == "network always"
+    for outcome in switched_on(site, by_node, on, Wish("on"), TurnRules(_PAUSE_S), stopped) if on else ():
+        lasts = prepared[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
 
 
@@ -455,9 +457,9 @@ def _unasked(record: Record | None) -> bool:
 
 
 def _where_it_stopped(record: Record, limit_s: float) -> str:
-    what = {
+    explanations = {
         "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
         "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",
         "begun": "its installation began, and did not end",
     }
-    return f"{what.get(record.state, record.state)}, within {limit_s:g} s"
+    return f"{explanations.get(record.state, record.state)}, within {limit_s:g} s"

@@ -39,13 +39,13 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     choices = replace(choices, dns=choices.dns or name_servers(cluster))
     if kind == "preseed":
         return {f"{node.name}.cfg": preseed(cluster, node, network, choices)}
-    found = {
+    files = {
         "user-data": "#cloud-config\n" + _not_in_it(node) + _yaml(user_data(cluster, node, choices)),
         "meta-data": _yaml({"instance-id": f"{cluster.name}-{node.name}", "local-hostname": node.name}),
     }
     if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
-        found["network-config"] = _yaml(network_config(node, network, choices))
-    return {f"{node.name}/{name}": text for name, text in found.items()}
+        files["network-config"] = _yaml(network_config(node, network, choices))
+    return {f"{node.name}/{name}": text for name, text in files.items()}
 
 
 def _not_in_it(node: Node) -> str:
@@ -85,12 +85,15 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
 
 def network_config(node: Node, network: Network, choices: InstallerChoices) -> Mapping[str, object]:
     """Return cloud-init's network configuration (version 2): the one interface that has the node's address."""
-    there: dict[str, object] = {"match": {"macaddress": node.mac}, "addresses": [f"{node.address}/{_prefix(network)}"]}
+    interface: dict[str, object] = {
+        "match": {"macaddress": node.mac},
+        "addresses": [f"{node.address}/{_prefix(network)}"],
+    }
     if network.gateway is not None:
-        there["routes"] = [{"to": "0.0.0.0/0", "via": network.gateway}]
+        interface["routes"] = [{"to": "0.0.0.0/0", "via": network.gateway}]
     if choices.dns:
-        there["nameservers"] = {"addresses": list(choices.dns)}
-    return {"version": 2, "ethernets": {"first": there}}
+        interface["nameservers"] = {"addresses": list(choices.dns)}
+    return {"version": 2, "ethernets": {"first": interface}}
 
 
 def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerChoices) -> str:

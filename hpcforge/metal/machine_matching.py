@@ -75,35 +75,35 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
     machines = [machine for machine in machines if not machine.equipment]
     keys = _keys(nodes, machines)
     remarks += _equipment_of_nodes(equipment, keys["address"])
-    found: dict[str, Machine] = {}
+    by_node: dict[str, Machine] = {}
     by: dict[str, By] = {}
     unknown: list[Machine] = []
     for machine in machines:
         name, how = _node_of(machine, keys)
         if name is None or how is None:
             unknown.append(machine)
-        elif name in found:
-            text = f"is both the machine at {found[name].address} (by {by[name]}) and at {machine.address} (by {how})"
+        elif name in by_node:
+            text = f"is both the machine at {by_node[name].address} (by {by[name]}) and at {machine.address} (by {how})"
             remarks.append(MachineDifference(name, text))
             unknown.append(machine)
         else:
-            found[name], by[name] = machine, how
-    free = [name for name in assign if name not in found]
+            by_node[name], by[name] = machine, how
+    free = [name for name in assign if name not in by_node]
     if free and len(free) != len(unknown):  # a machine that is silent today would move all others by one node
         text = (
             f"{len(unknown)} machines are no node's, and --assign has {len(free)} nodes without one: none is assigned"
         )
         remarks.append(MachineDifference(free[0], text))
         free = []
-    of = {node.name: node for node in nodes}
+    node_by_name = {node.name: node for node in nodes}
     for name, machine in zip(free, sorted(unknown, key=_place) if free else (), strict=True):
-        if is_another(of[name], machine):
-            remarks.append(_not_assigned(of[name], machine))
+        if is_another(node_by_name[name], machine):
+            remarks.append(_not_assigned(node_by_name[name], machine))
         else:
-            found[name], by[name] = machine, "assigned"
-    unknown = [machine for machine in unknown if machine not in found.values()]
-    remarks += _shared([node for node in nodes if node.name in found], found, (*machines, *equipment))
-    return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
+            by_node[name], by[name] = machine, "assigned"
+    unknown = [machine for machine in unknown if machine not in by_node.values()]
+    remarks += _shared([node for node in nodes if node.name in by_node], by_node, (*machines, *equipment))
+    return MachineMatches(by_node, by, (*unknown, *equipment), tuple(remarks))
 
 
 def _not_assigned(node: Node, machine: Machine) -> MachineDifference:
@@ -136,7 +136,7 @@ def _shared(
         shown = [] if node.serial or not machine.serial else [("serial number", machine.serial)]
         shown += [] if node.mac else [("MAC address", mac) for mac in machine.macs]
         for kind, value in shown:
-            if others := ", ".join(other for other in addresses[value] if other != machine.address):
+            if others := ", ".join(address for address in addresses[value] if address != machine.address):
                 text = f"{kind} {value} is also that of the machine at {others:.160}: it is not recorded"
                 yield MachineDifference(node.name, text)
 
@@ -144,8 +144,8 @@ def _shared(
 def _equipment_of_nodes(equipment: Iterable[Machine], nodes: Mapping[str, str]) -> Iterator[MachineDifference]:
     for machine in equipment:
         if name := nodes.get(machine.address):
-            what = f"{machine.equipment} {machine.model}".rstrip()
-            text = f"its controller's address {machine.address} is not a server's: {what}"
+            description = f"{machine.equipment} {machine.model}".rstrip()
+            text = f"its controller's address {machine.address} is not a server's: {description}"
             yield MachineDifference(name, text, less=True)
 
 
@@ -217,32 +217,32 @@ def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
         )
 
 
-def _override(node: Node, what: str) -> str:
-    return f"blueprint: overrides: {{{node.name}: {{{what}, reason: WHY}}}}"
+def _override(node: Node, values: str) -> str:
+    return f"blueprint: overrides: {{{node.name}: {{{values}, reason: WHY}}}}"
 
 
 def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
     """Return what the inventory lacks and machines say, by (node, key)."""
     added: dict[tuple[str, str], object] = {}
     machines = [*matches.nodes.values(), *matches.unknown]
-    serials = {known.serial for known in inventory.nodes.values()} | _of_several(found.serial for found in machines)
-    macs = {known.mac for known in inventory.nodes.values()} | _of_several(
-        mac for found in machines for mac in found.macs
+    serials = {entry.serial for entry in inventory.nodes.values()} | _of_several(shown.serial for shown in machines)
+    macs = {entry.mac for entry in inventory.nodes.values()} | _of_several(
+        mac for shown in machines for mac in shown.macs
     )
     for node in nodes:
         machine = matches.nodes.get(node.name)
         if machine is None or is_another(node, machine):
             continue
-        known = inventory.nodes.get(node.name) or InventoryNode.model_construct()
+        entry = inventory.nodes.get(node.name) or InventoryNode.model_construct()
         right = _SERIAL.fullmatch(machine.serial) and may_be_serial(machine.serial)
-        if not known.serial and right and machine.serial not in serials:
+        if not entry.serial and right and machine.serial not in serials:
             added[node.name, "serial"] = machine.serial
             serials.add(machine.serial)
         mac = _boot_mac(machine)
-        if not known.mac and mac and mac not in macs:
+        if not entry.mac and mac and mac not in macs:
             added[node.name, "mac"] = mac
             macs.add(mac)
-        bmc = _bmc(node, known, machine)
+        bmc = _bmc(node, entry, machine)
         if bmc is not None:
             added[node.name, "bmc"] = bmc
     return added
@@ -262,20 +262,20 @@ def _boot_mac(machine: Machine) -> str | None:
     return None
 
 
-def _bmc(node: Node, known: InventoryNode, machine: Machine) -> dict[str, object] | None:
-    had = known.bmc.model_dump(exclude_none=True) if known.bmc else {}
-    now = dict(had)
+def _bmc(node: Node, entry: InventoryNode, machine: Machine) -> dict[str, object] | None:
+    recorded = entry.bmc.model_dump(exclude_none=True) if entry.bmc else {}
+    updated = dict(recorded)
     if node.bmc is None or node.bmc.address is None:
-        now["address"] = machine.address
-    if "certificate" not in had and machine.certificate:
-        now["certificate"] = machine.certificate
-    return now if now != had else None
+        updated["address"] = machine.address
+    if "certificate" not in recorded and machine.certificate:
+        updated["certificate"] = machine.certificate
+    return updated if updated != recorded else None
 
 
-def without_machine(nodes: Iterable[Node], matches: MachineMatches, asked: Collection[str]) -> tuple[str, ...]:
+def without_machine(nodes: Iterable[Node], matches: MachineMatches, addresses: Collection[str]) -> tuple[str, ...]:
     """Return the nodes without a machine, although their controllers' addresses were asked."""
     return tuple(
         node.name
         for node in nodes
-        if node.name not in matches.nodes and node.bmc is not None and node.bmc.address in asked
+        if node.name not in matches.nodes and node.bmc is not None and node.bmc.address in addresses
     )

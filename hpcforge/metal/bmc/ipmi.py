@@ -34,8 +34,8 @@ class Ipmi:
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
-        said = self._ask("chassis", "power", "status").strip().lower()
-        return "on" if said.endswith("is on") else "off" if said.endswith("is off") else "unknown"
+        answer = self._ask("chassis", "power", "status").strip().lower()
+        return "on" if answer.endswith("is on") else "off" if answer.endswith("is off") else "unknown"
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
@@ -74,7 +74,7 @@ class Ipmi:
         argv += ["-p", str(access.port), "-U", access.user, "-E", *words]
         own = {"IPMITOOL_PASSWORD": access.password, "IPMI_PASSWORD": access.password, "LC_ALL": "C"}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv,
                 env={**os.environ, **own},
                 stdin=subprocess.DEVNULL,
@@ -86,8 +86,8 @@ class Ipmi:
             raise BmcError("ipmitool is not installed here", "answer", "apt-get install ipmitool") from None
         except subprocess.TimeoutExpired:
             raise BmcError(f"{access.address}: no answer to IPMI within {_LIMIT_S:g} s", "unreachable") from None
-        if done.returncode:
-            why = done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {done.returncode}"
-            reason: Reason = "unreachable" if "Unable to establish" in why else "answer"
-            raise BmcError(f"{access.address}: ipmitool: {why}", reason)
-        return done.stdout.decode("utf-8", "replace")
+        if process.returncode:
+            message = process.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {process.returncode}"
+            reason: Reason = "unreachable" if "Unable to establish" in message else "answer"
+            raise BmcError(f"{access.address}: ipmitool: {message}", reason)
+        return process.stdout.decode("utf-8", "replace")

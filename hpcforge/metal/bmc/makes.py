@@ -70,9 +70,9 @@ class Make(BaseModel):
     def warning(self) -> str:
         """What people should read before such a machine boots from the network; "" is usual."""
         shown = [source for action, source in self.actions.items() if action in ("ipmi", "warn")]
-        why = "; ".join(note.text for note in self.notes if note.source in shown)
+        advice = "; ".join(note.text for note in self.notes if note.source in shown)
         by_ipmi = "where Redfish does not take a boot override, ipmitool sets it, without a certificate: "
-        return f"{self.make}: {by_ipmi if 'ipmi' in self.actions else ''}{why}" if shown else ""
+        return f"{self.make}: {by_ipmi if 'ipmi' in self.actions else ''}{advice}" if shown else ""
 
 
 @cache

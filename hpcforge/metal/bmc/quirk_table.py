@@ -99,10 +99,12 @@ class Quirk(BaseModel):
     def _has_parameters_of_its_word(self) -> Self:
         word = WORDS[self.do]
         needed = {*filter(None, (word.tells, *word.more))}
-        given = self.model_fields_set - {"name", "seen", "then", "source", "do", "protocol"}
-        if given != needed:
+        parameters = self.model_fields_set - {"name", "seen", "then", "source", "do", "protocol"}
+        if parameters != needed:
             names = ", ".join(sorted(needed)) or "none"
-            raise ValueError(f"the parameters of `{self.do}` are {names}, not {', '.join(sorted(given)) or 'none'}")
+            raise ValueError(
+                f"the parameters of `{self.do}` are {names}, not {', '.join(sorted(parameters)) or 'none'}"
+            )
         return self
 
 
@@ -124,12 +126,12 @@ def read_quirks(text: str, file: str) -> Table:
             table[name] = Quirk(name=name, **row)
         except ValidationError as error:
             first = error.errors()[0]
-            where = (name, *map(str, first["loc"][:1]))
-            why = first["msg"].removeprefix("Value error, ")
-            if where == (name, "do") and "do" in row:
-                why = f"`{row['do']}` is no word of `do`: {', '.join(get_args(Do))}"
-            raise QuirkTableError(f"{file}:{lines.get(where, lines[name,])}: {'.'.join(where)}: {why}") from error
-        if not WORDS[table[name].do].tells and any(other.do == table[name].do for other in [*table.values()][:-1]):
+            loc = (name, *map(str, first["loc"][:1]))
+            message = first["msg"].removeprefix("Value error, ")
+            if loc == (name, "do") and "do" in row:
+                message = f"`{row['do']}` is no word of `do`: {', '.join(get_args(Do))}"
+            raise QuirkTableError(f"{file}:{lines.get(loc, lines[name,])}: {'.'.join(loc)}: {message}") from error
+        if not WORDS[table[name].do].tells and any(earlier.do == table[name].do for earlier in [*table.values()][:-1]):
             raise QuirkTableError(f"{file}:{lines[name,]}: {name}: another row has `do: {table[name].do}`")
     return table
 
@@ -144,13 +146,13 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
     return lines
 
 
-def fitting(table: Table, do: Do, **seen: object) -> Iterator[Quirk]:
+def fitting(table: Table, do: Do, **values: object) -> Iterator[Quirk]:
     """Yield the rows with a word whose parameters have each value that was seen."""
     for row in table.values():
-        if row.do == do and all(value in getattr(row, parameter) for parameter, value in seen.items()):
+        if row.do == do and all(value in getattr(row, parameter) for parameter, value in values.items()):
             yield row
 
 
-def first(table: Table, do: Do, **seen: object) -> Quirk | None:
+def first(table: Table, do: Do, **values: object) -> Quirk | None:
     """Return the first of `fitting`; None for none."""
-    return next(fitting(table, do, **seen), None)
+    return next(fitting(table, do, **values), None)

@@ -99,7 +99,7 @@ def _ports(bmc: Redfish, chassis: Iterable[JsonObject]) -> Iterator[_Nic]:
     """Yield the Ethernet ports of the chassis' network adapters, in the form of today and in that before 2021."""
     until = time.monotonic() + PORTS_S
     adapters = (bmc.each(bmc.members(link(mapping(part, "NetworkAdapters")))) for part in chassis)
-    for adapter in before(until, (adapter for each in adapters for adapter in each)):
+    for adapter in before(until, (adapter for of_chassis in adapters for adapter in of_chassis)):
         path = link(mapping(adapter, "Ports")) or link(mapping(adapter, "NetworkPorts"))
         for port in before(until, bmc.each(bmc.members(path))):
             addresses = mapping(port, "Ethernet").get("AssociatedMACAddresses") or port.get(
@@ -149,8 +149,8 @@ def read_service(bmc: Redfish) -> str:
     except BmcError as error:
         if error.reason in ("unreachable", "certificate"):
             raise
-        why = str(error).removeprefix(f"{bmc.access.address}: ")
-        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {why}", "service") from None
+        message = str(error).removeprefix(f"{bmc.access.address}: ")
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {message}", "service") from None
     if not text(data, "@odata.type").startswith("#ServiceRoot."):
         raise BmcError(f"{bmc.access.address}: no management controller by Redfish: no service root", "service")
     return " ".join(filter(None, (text(data, "Vendor"), text(data, "Product"))))
@@ -207,19 +207,19 @@ class _MachineReader:
 
     def memory(self) -> float | None:
         """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""
-        told = self.memory_gib
-        if told and told % _DIMM_GIB == 0 and told <= _MOST_GIB:
-            return told
+        total_gib = self.memory_gib
+        if total_gib and total_gib % _DIMM_GIB == 0 and total_gib <= _MOST_GIB:
+            return total_gib
         dimms = self.dimms()
-        if told and told <= _MOST_GIB:
+        if total_gib and total_gib <= _MOST_GIB:
             for quirk in fitting(self.bmc.table, "sum-dimms"):
-                if dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - quirk.ratio) < _ROUNDING:
+                if dimms is not None and dimms % _DIMM_GIB == 0 and abs(total_gib / dimms - quirk.ratio) < _ROUNDING:
                     self.bmc.note(quirk)
                     return dimms
-            return told
-        if told:
-            self.notes.append(f"memory: {told:g} GiB is more than a machine has")
-        return dimms or (0.0 if told == 0 else None)
+            return total_gib
+        if total_gib:
+            self.notes.append(f"memory: {total_gib:g} GiB is more than a machine has")
+        return dimms or (0.0 if total_gib == 0 else None)
 
     def dimms(self) -> float | None:
         """Return the sum of the DIMMs in GiB; None where none is listed, or not all could be read."""
@@ -240,12 +240,12 @@ class _MachineReader:
 
     def names(self) -> tuple[str, str, str]:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
-        whole = self.data
-        if not _serial(whole):
+        source = self.data
+        if not _serial(source):
             enclosures = [part for part in self.chassis if text(part, "ChassisType") in _ENCLOSURES]
-            whole = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), whole)
-        maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
-        return _serial(whole), maker, model
+            source = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), source)
+        maker, model = (text(self.data, key) or text(source, key) for key in ("Manufacturer", "Model"))
+        return _serial(source), maker, model
 
     def gpus(self) -> tuple[str, ...] | None:
         """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
@@ -264,12 +264,12 @@ class _MachineReader:
                 lists += 1
                 devices = list(before(until, bmc.each(bmc.members(path))))
                 # To read each device's functions takes long: only where no name says it.
-                named = [device for device in devices if _is_gpu_by_name(device)]
-                gpus = named or [device for device in before(until, devices) if _is_gpu(bmc, device)]
+                by_name = [device for device in devices if _is_gpu_by_name(device)]
+                gpus = by_name or [device for device in before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
             bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
-        whole = lists and len(bmc.unread) == unread
-        return tuple(map(_model, gpus)) if whole else None
+        complete = lists and len(bmc.unread) == unread
+        return tuple(map(_model, gpus)) if complete else None
 
     def count_processors(self, processors: Sequence[JsonObject]) -> None:
         """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""

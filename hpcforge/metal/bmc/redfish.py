@@ -142,7 +142,7 @@ class Redfish(RedfishService):
         override = mapping(self._override(self.system()).data, "Boot")
         boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
         for quirk in fitting(self.table, "report-value") if boot.device != "none" else ():
-            if any(text(override, each) in quirk.values for each in quirk.properties):
+            if any(text(override, name) in quirk.values for name in quirk.properties):
                 self.note(quirk)
         return boot
 
@@ -182,7 +182,7 @@ class Redfish(RedfishService):
         """Return the properties of an override that this resource does not take."""
         missing: set[str] = set()
         for quirk in fitting(self.table, "leave-out"):
-            lacks = {each for each in quirk.properties if not (mode_of(boot) if each == _MODE else each in boot)}
+            lacks = {name for name in quirk.properties if not (mode_of(boot) if name == _MODE else name in boot)}
             missing |= lacks
             if lacks:
                 self.note(quirk)

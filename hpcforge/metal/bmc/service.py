@@ -41,9 +41,9 @@ class RedfishService:
 
     def with_access(self, access: Login) -> Self:
         """Return a service with another login, and the same time for all requests."""
-        other = type(self)(access, self.table, self._limit_s)
-        other._until_s = self._until_s
-        return other
+        service = type(self)(access, self.table, self._limit_s)
+        service._until_s = self._until_s
+        return service
 
     @lazy_property
     def root(self) -> JsonObject:
@@ -201,12 +201,12 @@ class RedfishService:
             licence := next((message for message in messages if _LICENCE.search(message)), "")
         ):
             return self._error(f"needs a licence: {feature}: {licence}", "licence")
-        why = next((message for message in messages if "ExtendedInfo" not in message), "")
+        reason = next((message for message in messages if "ExtendedInfo" not in message), "")
         if answer.status < 300:
-            why = why or "no resource"
+            reason = reason or "no resource"
         if quirk := first(self.table, "stop", statuses=answer.status):
             user = f"user {self.access.user}" if self.access.password else "a request without a login"
-            own = f" (HTTP {answer.status})" + (f": {why}" if why else "")
+            own = f" (HTTP {answer.status})" + (f": {reason}" if reason else "")
             if answer.status == 403 and any(_PRIVILEGE.search(message) for message in messages):
                 hint = f"give {user} the role Operator or Administrator in the controller"
                 return BmcError(f"{self.access.address}: {user} lacks a privilege for {feature}{own}", "answer", hint)
@@ -216,20 +216,20 @@ class RedfishService:
             self._refusal = BmcError(f"{self.access.address}: it {accepted} {user}{own}", "login", hint)
             return self._refusal
         if first(self.table, "retry-after", statuses=answer.status) and (seconds := _seconds(answer.retry_after)):
-            why = f"not ready, and not before {seconds:.0f} s" + (f": {why}" if why else "")
-        message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
+            reason = f"not ready, and not before {seconds:.0f} s" + (f": {reason}" if reason else "")
+        message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {reason}" if reason else "")
         return BmcError(message, "answer", details=tuple(messages))
 
-    def _error(self, why: str, reason: Reason) -> BmcError:
-        return BmcError(f"{self.access.address}: {why}", reason)
+    def _error(self, message: str, reason: Reason) -> BmcError:
+        return BmcError(f"{self.access.address}: {message}", reason)
 
     def note(self, quirk: Quirk) -> None:
         """Keep the name of a quirk that was met."""
         self.quirks[quirk.name] = None
 
-    def _meets(self, do: Do, **seen: object) -> bool:
+    def _meets(self, do: Do, **values: object) -> bool:
         """Tell whether a row of the table with this word fits what was seen, and keep its name."""
-        quirk = first(self.table, do, **seen)
+        quirk = first(self.table, do, **values)
         if quirk:
             self.note(quirk)
         return quirk is not None

@@ -33,11 +33,11 @@ class MachineState:
     notes: tuple[str, ...] = ()
 
 
-def carry_out(controller: Controller, wish: Wish, table: Table | None = None) -> MachineState:
+def carry_out(controller: Controller, request: Wish, table: Table | None = None) -> MachineState:
     """Do what is asked for and see that it is so. Raises `BmcError`, with the power state that was read last."""
     machine = _Machine(controller, table or quirks())
     try:
-        return machine.carry_out(wish)
+        return machine.carry_out(request)
     except BmcError as error:
         error.power = machine.last
         raise
@@ -66,14 +66,14 @@ class _Machine:
         self.last = self.controller.power()
         return self.last
 
-    def carry_out(self, wish: Wish) -> MachineState:
+    def carry_out(self, request: Wish) -> MachineState:
         """Do it, as `carry_out` says."""
-        if wish.verb == "boot-once":
-            return self.boot_once(wish.device)
-        if wish.verb in ("off", "cycle"):
-            self.become("off", wish)
-        if wish.verb in ("on", "cycle"):
-            self.become("on", wish)
+        if request.verb == "boot-once":
+            return self.boot_once(request.device)
+        if request.verb in ("off", "cycle"):
+            self.become("off", request)
+        if request.verb in ("on", "cycle"):
+            self.become("on", request)
         power = self.power()
         if power == "unknown":
             raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
@@ -86,36 +86,36 @@ class _Machine:
             self.controller.set_boot(device)
         except LostAnswerError as error:
             lost = error
-        now = override_shown(self.controller, device, self.table)
-        if now.device != device:
-            why = f"it took the request to boot from {device}, and forgot it: its next boot reads {now.device}"
+        boot = override_shown(self.controller, device, self.table)
+        if boot.device != device:
+            message = f"it took the request to boot from {device}, and forgot it: its next boot reads {boot.device}"
             hint = "choose the boot device in its firmware's settings, or update its controller"
-            raise lost or BmcError(why, "override", hint)
-        notes = () if now.once or device == "none" else ("it boots that way until `boot-once --device none`",)
-        return MachineState(power, now, notes)
+            raise lost or BmcError(message, "override", hint)
+        notes = () if boot.once or device == "none" else ("it boots that way until `boot-once --device none`",)
+        return MachineState(power, boot, notes)
 
-    def become(self, state: Literal["on", "off"], wish: Wish) -> None:
+    def become(self, state: Literal["on", "off"], request: Wish) -> None:
         """Ask for a power state until it is there.
 
         An operating system is asked once, and has all the time. A request whose answer is lost is not repeated.
         """
-        reset: Reset = "on" if state == "on" else "hard-off" if wish.hard else "off"
+        reset: Reset = "on" if state == "on" else "hard-off" if request.hard else "off"
         if self.power() == state:
             return
-        if state == "off" and (wish.then_on or wish.verb == "cycle"):
+        if state == "off" and (request.then_on or request.verb == "cycle"):
             self.controller.check_reset("on")
         quirk = first(self.table, "repeat-reset", tries=reset)
         tries, every_s = (quirk.tries[reset], quirk.every_s) if quirk else (1, _EVERY_S)
-        each_s = min(quirk.wait_s if quirk else 0.0, wish.limit_s)
+        each_s = min(quirk.wait_s if quirk else 0.0, request.limit_s)
         for attempt in range(1, tries + 1):
             lost = self.ask(reset)
-            if self.seen(state, wish.limit_s if lost or attempt == tries else each_s, every_s):
+            if self.seen(state, request.limit_s if lost or attempt == tries else each_s, every_s):
                 return
             if lost:
                 raise lost
         if reset == "off":
             raise BmcError(
-                f"it is still {self.last} {wish.limit_s:g} s after its operating system was asked to shut down",
+                f"it is still {self.last} {request.limit_s:g} s after its operating system was asked to shut down",
                 "effect",
                 "look at its console; --hard switches it off at once",
             )

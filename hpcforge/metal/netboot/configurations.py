@@ -142,10 +142,10 @@ def install_script(url: str, token: str, mac: str, files: Mapping[str, str], con
     fetched by HTTP without a checksum, since iPXE as Debian builds it has none but signatures: the image is what is
     checked.
     """
-    named = ", ".join(f"{name} {digest[:12]}" for name, digest in files.items())
+    digests = ", ".join(f"{name} {digest[:12]}" for name, digest in files.items())
     return (
         "#!ipxe\n"
-        f"echo hpcforge: installing ({named})\n"
+        f"echo hpcforge: installing ({digests})\n"
         f"kernel {url}/files/vmlinuz initrd=initrd.img initrd=installer.img console={console} panic=60"
         f" hpcforge.url={url}/machine hpcforge.token={token} BOOTIF=01-{mac.replace(':', '-')}\n"
         f"initrd --name initrd.img {url}/files/initrd.img\n"  # an argument would wrap it into another archive

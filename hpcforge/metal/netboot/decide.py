@@ -101,9 +101,9 @@ def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) 
     return None
 
 
-def failed(record: Record, why: str, console: Sequence[str] = ()) -> Record:
+def failed(record: Record, reason: str, console: Sequence[str] = ()) -> Record:
     """Return the record of a failed installation: its machine boots its disk until a new installation is requested."""
-    return replace(record, state="failed", why=why, host_keys=(), console=tuple(console))
+    return replace(record, state="failed", why=reason, host_keys=(), console=tuple(console))
 
 
 def restarted(record: Record) -> Record | None:
@@ -121,27 +121,27 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
         return Choice(
             why=f"it has no disk {size}" if not large else f"it has {len(large)} of {need.drives} disks {size}"
         )
-    named = [disk for disk in large if _is_named(disk, record)]
-    earlier = [disk for disk in disks if disk.marker and disk not in named]
+    requested = [disk for disk in large if _is_named(disk, record)]
+    earlier = [disk for disk in disks if disk.marker and disk not in requested]
     if earlier:  # a boot loader finds the file system by its label, which both would have
         return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
     for label in record.wipe:
-        if (found := sum(disk.label == label for disk in named)) != 1:
+        if (count := sum(disk.label == label for disk in requested)) != 1:
             if label in {disk.name for disk in large if not disk.serial}:
                 return Choice(why=f"{label} has no serial number, and no earlier try began to write it: erase it")
             have = ", ".join(disk.label for disk in large)
-            return Choice(why=f"{found} disks have the serial number {label}; it has {have}")
-    if len(named) > need.drives:
-        return Choice(why=f"--wipe names {len(named)} disks, and its system takes {need.drives}")
-    chosen = _filled(named, [disk for disk in large if disk.blank and disk not in named], need.drives)
+            return Choice(why=f"{count} disks have the serial number {label}; it has {have}")
+    if len(requested) > need.drives:
+        return Choice(why=f"--wipe names {len(requested)} disks, and its system takes {need.drives}")
+    chosen = _filled(requested, [disk for disk in large if disk.blank and disk not in requested], need.drives)
     if len(chosen) < need.drives:
-        why = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
-        return Choice(why=f"{why}: {listed(large)}")
-    if need.drives > 1 and (why := _alike(chosen, disks)):
-        return Choice(why=why)
-    done = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
-    if done:
-        return Choice(why=f"{', '.join(done)} was installed with this token already")
+        reason = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
+        return Choice(why=f"{reason}: {listed(large)}")
+    if need.drives > 1 and (reason := _alike(chosen, disks)):
+        return Choice(why=reason)
+    written = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
+    if written:
+        return Choice(why=f"{', '.join(written)} was installed with this token already")
     return Choice(chosen)
 
 
@@ -155,20 +155,24 @@ def _alike(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
     for disk in chosen:
         if not disk.serial:
             return f"{disk.name} has no serial number, which mirrors need: two paths to one disk look like two disks"
-        same = [other for other in disks if other.serial == disk.serial or (disk.wwn and other.wwn == disk.wwn)]
+        same = [
+            candidate
+            for candidate in disks
+            if candidate.serial == disk.serial or (disk.wwn and candidate.wwn == disk.wwn)
+        ]
         if len(same) > 1:
             return f"{len(same)} disks have the serial number {disk.serial} or its WWN: {listed(same)}"
     return ""
 
 
-def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
+def _filled(requested: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
     """Return the named disks, filled up to `drives` with blank ones of one size where there are enough."""
-    missing = drives - len(named)
-    for size in sorted({disk.bytes for disk in named or blank}):
-        alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
-        if len(alike) >= missing:
-            return (*named, *alike[:missing])
-    return tuple(named)
+    missing = drives - len(requested)
+    for size in sorted({disk.bytes for disk in requested or blank}):
+        of_size = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
+        if len(of_size) >= missing:
+            return (*requested, *of_size[:missing])
+    return tuple(requested)
 
 
 def listed(disks: Sequence[TargetDisk]) -> str:

@@ -52,9 +52,9 @@ def on_bios(boot: bytes, core: bytes) -> tuple[bytes, bytes]:
         raise ValueError("boot.img is one sector, and the core is more")
     first = bytearray(boot)
     struct.pack_into("<Q", first, _KERNEL_SECTOR, CORE_SECTOR)
-    whole = bytearray(core)
-    struct.pack_into("<Q", whole, _REST_SECTOR, CORE_SECTOR + 1)
-    return bytes(first), bytes(whole)
+    linked = bytearray(core)
+    struct.pack_into("<Q", linked, _REST_SECTOR, CORE_SECTOR + 1)
+    return bytes(first), bytes(linked)
 
 
 def files() -> dict[str, bytes]:
@@ -68,8 +68,8 @@ def files() -> dict[str, bytes]:
         _run(folder, "mkfs.vfat", "-C", "-n", EFI_LABEL, "esp.img", str(_ESP_KIB))
         _run(folder, "mmd", "-i", "esp.img", "::EFI", "::EFI/BOOT")
         _run(folder, "mcopy", "-i", "esp.img", "BOOTX64.EFI", "::EFI/BOOT/BOOTX64.EFI")
-        found = Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()
-        boot, core = on_bios(found, (folder / "core.img").read_bytes())
+        template = Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()
+        boot, core = on_bios(template, (folder / "core.img").read_bytes())
         return {"boot.img": boot, "core.img": core, "esp.img": (folder / "esp.img").read_bytes()}
 
 
@@ -81,8 +81,8 @@ def _run(folder: Path, *argv: str) -> None:
             f"{argv[0]} is not installed here", f"apt-get install {' '.join(GRUB_PACKAGES)}"
         ) from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode("utf-8", "replace").strip()[-300:]
-        raise BootLoaderError(f"{argv[0]} failed: {said}", f"apt-get install {' '.join(GRUB_PACKAGES)}") from None
+        message = error.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise BootLoaderError(f"{argv[0]} failed: {message}", f"apt-get install {' '.join(GRUB_PACKAGES)}") from None
 
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
@@ -174,8 +174,8 @@ def _with_libraries(program: Path) -> _Entries:
 
 
 def _libraries(program: Path) -> Iterator[Path]:
-    said = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
-    for line in said.splitlines():
+    output = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
+    for line in output.splitlines():
         words = line.split()
         yield from (Path(word) for word in words if word.startswith("/") and Path(word).is_file())
 

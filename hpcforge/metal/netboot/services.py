@@ -50,31 +50,31 @@ def others(interface: str, own: Collection[str], macs: Sequence[str] = (), wait_
     number = secrets.randbits(32)
     source = b"\x02" + secrets.token_bytes(5)
     asking = [source, *(bytes.fromhex(mac.replace(":", "")) for mac in macs)]
-    found: dict[str, None] = {}
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as there:
-        there.bind((interface, 0))
+    servers: dict[str, None] = {}
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as sock:
+        sock.bind((interface, 0))
         for _ in range(_TIMES):
             for first in range(0, len(asking), _AT_ONCE):
                 for mac in asking[first : first + _AT_ONCE]:
-                    there.send(discover_frame(mac, number, source))
+                    sock.send(discover_frame(mac, number, source))
                 last = first + _AT_ONCE >= len(asking)
-                found |= dict.fromkeys(_servers(there, number, wait_s if last else min(_ROUND_S, wait_s)))
-    return tuple(server for server in found if server not in own)
+                servers |= dict.fromkeys(_servers(sock, number, wait_s if last else min(_ROUND_S, wait_s)))
+    return tuple(server for server in servers if server not in own)
 
 
-def _servers(there: socket.socket, number: int, wait_s: float) -> list[str]:
+def _servers(sock: socket.socket, number: int, wait_s: float) -> list[str]:
     """Return the servers whose answers arrive within `wait_s`."""
-    found: list[str] = []
+    servers: list[str] = []
     until_s = time.monotonic() + wait_s
     while (left_s := until_s - time.monotonic()) > 0:
-        there.settimeout(left_s)
+        sock.settimeout(left_s)
         try:
-            server = server_of(there.recv(2048), number)
+            server = server_of(sock.recv(2048), number)
         except TimeoutError:
             break
         if server is not None:
-            found.append(server)
-    return found
+            servers.append(server)
+    return servers
 
 
 def discover_frame(mac: bytes, number: int, source: bytes) -> bytes:
@@ -100,7 +100,7 @@ def server_of(frame: bytes, number: int) -> str | None:
     return str(ipaddress.IPv4Address(_option(frame[_BOOTP + 240 :], _SERVER_ID) or source))
 
 
-def _option(options: bytes, wanted: int) -> bytes | None:
+def _option(options: bytes, code: int) -> bytes | None:
     """Return the value of an option of four bytes; None where it is not there."""
     at = 0
     while at + 1 < len(options) and options[at] != 255:
@@ -108,7 +108,7 @@ def _option(options: bytes, wanted: int) -> bytes | None:
             at += 1
             continue
         value = options[at + 2 : at + 2 + options[at + 1]]
-        if options[at] == wanted and len(value) == 4:
+        if options[at] == code and len(value) == 4:
             return value
         at += 2 + options[at + 1]
     return None
@@ -155,17 +155,17 @@ class Program:
 
 
 @contextmanager
-def serving(what: Served) -> Iterator[Callable[[], None]]:
+def serving(served: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; yield a function that raises `NetbootError` once a server has ended or was replaced.
 
     Raises `HeldError` where another process serves this cluster or this network interface.
     """
     _require_programs()
-    with alone(what):
-        _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
-        place, user = what.place, what.user if os.geteuid() == 0 else None
-        _write_files(what, user)
-        with server.serving(place / "socket", what.boots) as own:
+    with alone(served):
+        _refuse_foreign_dhcp(served.network, [host.mac for host in served.boots.hosts.values()])
+        place, user = served.place, served.user if os.geteuid() == 0 else None
+        _write_files(served, user)
+        with server.serving(place / "socket", served.boots) as own:
             if user:
                 shutil.chown(place / "socket", user)
             dnsmasq = ["dnsmasq", "--keep-in-foreground", f"--conf-file={place}/dnsmasq.conf"]
@@ -177,9 +177,9 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def alone(what: Served) -> Iterator[None]:
+def alone(served: Served) -> Iterator[None]:
     """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
-    folder, name, interface = what.place.parent, what.place.name, what.network.interface
+    folder, name, interface = served.place.parent, served.place.name, served.network.interface
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever umask root has
     hint = "wait for its end; it installs every node with a record: `hpcforge netboot want`"
@@ -190,8 +190,8 @@ def alone(what: Served) -> Iterator[None]:
         yield
 
 
-def _write_files(what: Served, user: str | None) -> None:
-    place = what.place
+def _write_files(served: Served, user: str | None) -> None:
+    place = served.place
     place.mkdir(exist_ok=True)
     place.chmod(0o711)
     for folder in ("tftp", "bodies"):
@@ -199,12 +199,14 @@ def _write_files(what: Served, user: str | None) -> None:
         (place / folder).chmod(0o755)
     for name in (BIOS_FILE, EFI_FILE):
         shutil.copyfile(IPXE / name, place / "tftp" / name)
-    (place / "installer.img").write_bytes(what.installer)
+    (place / "installer.img").write_bytes(served.installer)
     (place / "installer.img").chmod(0o644)
-    (place / "dnsmasq.conf").write_text(dnsmasq_conf(what.network, list(what.boots.hosts.values())))
+    (place / "dnsmasq.conf").write_text(dnsmasq_conf(served.network, list(served.boots.hosts.values())))
     (place / "dnsmasq.conf").chmod(0o644)
     (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # its leases
-    (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))
+    (place / "nginx.conf").write_text(
+        nginx_conf(served.network.address, served.port, str(place), str(served.image), user)
+    )
 
 
 def unprivileged(leases: Path) -> list[str]:
@@ -223,9 +225,9 @@ def unprivileged(leases: Path) -> list[str]:
 
 def interface_of(address: str) -> str:
     """Return the interface of this machine that has an address. Raise `NetbootError`."""
-    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
-    for link in json.loads(done.stdout):
-        if any(found.get("local") == address for found in link.get("addr_info", [])):
+    process = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    for link in json.loads(process.stdout):
+        if any(entry.get("local") == address for entry in link.get("addr_info", [])):
             return str(link["ifname"])
     raise NetbootError(f"this machine does not have the address {address}", "name one that it has: --address")
 
@@ -233,16 +235,16 @@ def interface_of(address: str) -> str:
 def address_on(cidr: str) -> str:
     """Return the address that this machine has on a network. Raise `NetbootError`."""
     network = ipaddress.IPv4Network(cidr)
-    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
-    links = json.loads(done.stdout)
-    found = [str(entry["local"]) for link in links for entry in link.get("addr_info", []) if "local" in entry]
-    there = [address for address in found if ipaddress.IPv4Address(address) in network]
-    if not there:
+    process = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    links = json.loads(process.stdout)
+    addresses = [str(entry["local"]) for link in links for entry in link.get("addr_info", []) if "local" in entry]
+    matching = [address for address in addresses if ipaddress.IPv4Address(address) in network]
+    if not matching:
         raise NetbootError(
             f"this machine has no address on {cidr}, where nodes boot",
             "give it one; `hpcforge netboot serve` takes another: --address",
         )
-    return there[0]
+    return matching[0]
 
 
 def sha256_of(path: Path) -> str:
@@ -252,10 +254,10 @@ def sha256_of(path: Path) -> str:
 
 def _refuse_foreign_dhcp(network: BootNetwork, macs: Sequence[str]) -> None:
     """Refuse to be the second DHCP server of a network: machines take the offer that comes first."""
-    found = () if network.proxy else others(network.interface, (network.address,), macs)
-    if found:
+    servers = () if network.proxy else others(network.interface, (network.address,), macs)
+    if servers:
         raise NetbootError(
-            f"another DHCP server answers on {network.interface}: {', '.join(found)}",
+            f"another DHCP server answers on {network.interface}: {', '.join(servers)}",
             "--proxy-dhcp leaves addresses to it; or switch it off (`netboot serve` on another host is one, too)",
         )
 
@@ -323,9 +325,9 @@ def _check(programs: Mapping[str, Program], place: Path, own: Callable[[], bool]
         if program.process.poll() is not None:
             program.log.join(1.0)  # workers that outlive it keep its log open
             log = place / f"{name}.log"
-            said = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
+            last_lines = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
             raise NetbootError(
-                f"{name} has ended: {' | '.join(said)}",
+                f"{name} has ended: {' | '.join(last_lines)}",
                 f"{place}/{name}.log has more; another server may have its port",
             )
     if not own():
