@@ -157,13 +157,13 @@ def address_findings(draft: Draft, declared: NamedNodes) -> Findings:
             counts = (
                 f"{len(names)} name{'s' * (len(names) > 1)} but {len(addresses)} address{'es' * (len(addresses) > 1)}"
             )
-            yield Finding(loc, counts, _range_meant(key) if len(names) == 1 else None)
-        yield from _taken(loc, zip(names, addresses, strict=False), owner)
+            yield Finding(loc, counts, _range_hint(key) if len(names) == 1 else None)
+        yield from _shared_addresses(loc, zip(names, addresses, strict=False), owner)
         if network:
             yield from outside(loc, addresses, draft.sections["networks"][network].cidr, f"network `{network}`")
 
 
-def _range_meant(name: str) -> str | None:
+def _range_hint(name: str) -> str | None:
     """`gpu01-06` and `gpu01-gpu06` are names of one node."""
     match = re.fullmatch(r"([a-z][a-z-]{0,40})([0-9]{1,9})-([a-z-]{0,40})([0-9]{1,9})", name)
     if match is None or match[3] not in ("", match[1]):
@@ -171,7 +171,7 @@ def _range_meant(name: str) -> str | None:
     return f"{quote(name)} is one name; did you mean `{match[1]}[{match[2]}-{match[4]}]`?"
 
 
-def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
+def _shared_addresses(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
     for name, address in pairs:
         if address in owner:
             yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")

@@ -208,7 +208,7 @@ def closest(word: str, candidates: Sequence[str]) -> str | None:
     word, spelled = word[:64].lower(), {candidate.lower(): candidate for candidate in candidates[:4096]}
     lower = list(spelled)
     if len(lower) > _MAX_CANDIDATES:
-        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda candidate: _begins_alike(word, candidate))
+        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda candidate: _common_prefix(word, candidate))
     similar = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
     edits = {candidate: _edits(word, candidate) for candidate in similar}
     near = [candidate for candidate in similar if edits[candidate] <= max(len(word), len(candidate)) // 3]
@@ -238,7 +238,7 @@ def _edits(word: str, two: str) -> int:
     return rows[-1][-1]
 
 
-def _begins_alike(word: str, second: str) -> int:
+def _common_prefix(word: str, second: str) -> int:
     """Count the characters that both begin with."""
     pairs = enumerate(zip(word, second, strict=False))
     return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(second)))

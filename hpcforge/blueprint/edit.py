@@ -126,7 +126,7 @@ def _checked(text: str, edit: Edit) -> str:
     place = ".".join(map(str, edit.loc))
     try:
         expected = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
-        new = _done(text, edit)
+        new = _edit(text, edit)
     except KeyError:
         raise EditError(f"{place} is not in this file", "edit the included file that has it, by hand") from None
     after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
@@ -175,7 +175,7 @@ class _Span:
     entries: dict[str | int, tuple[_Span, _Span]] = field(default_factory=dict)  # key's span and value's
 
 
-def _done(text: str, edit: Edit) -> str:
+def _edit(text: str, edit: Edit) -> str:
     root = _spans(text)
     if isinstance(edit, SetValue):
         return _set(text, root, edit)

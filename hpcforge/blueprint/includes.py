@@ -31,7 +31,7 @@ class _Reading:
     """What was read so far. `values` counts keys and values of all files."""
 
     files: list[Path] = field(default_factory=list)
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     complete: bool = True
     values: int = 0
 
@@ -45,7 +45,7 @@ def with_includes(document: Document, blueprint: Path) -> Included:
     merged = replace(
         document,
         root=root,
-        diagnostics=(*document.diagnostics, *reading.found),
+        diagnostics=(*document.diagnostics, *reading.diagnostics),
         complete=document.complete and reading.complete,
     )
     return Included(merged, tuple(reading.files))
@@ -55,7 +55,7 @@ def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> M
     """Merge the root of a file with its includes; `chain` has the files that led to it, itself last."""
     root = document.root
     shared = Mapping(root.mark)
-    for path in _named(root):
+    for path in _included_paths(root):
         part = _read(document.source, path, chain, reading)
         if part is not None:
             _refuse_both(root, shared, part, (), reading)
@@ -63,7 +63,7 @@ def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> M
     return _over(root, shared)
 
 
-def _named(root: Mapping) -> Iterator[Scalar]:
+def _included_paths(root: Mapping) -> Iterator[Scalar]:
     """Yield the paths as they are written; the schema reports errors in anything else."""
     listed = root.entries.get(KEY)
     items = listed.items if isinstance(listed, Sequence) else [listed]
@@ -75,7 +75,7 @@ def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading:
     path = chain[-1].parent / name
 
     def refuse(message: str, hint: str | None = None) -> None:
-        reading.found.append(Diagnostic("error", message, source, written.mark, hint))
+        reading.diagnostics.append(Diagnostic("error", message, source, written.mark, hint))
         reading.complete = False
 
     if path in chain:
@@ -98,7 +98,7 @@ def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading:
             hint = entry.hint or "a path is relative to the file that includes, without `..`"
             refuse(f"{quote(name)}: {entry.message}", hint)
         else:
-            reading.found.append(entry)
+            reading.diagnostics.append(entry)
     root = _stamped(document.root, document.source, reading)
     if reading.values > MAX_VALUES:
         refuse(f"included files have more than {MAX_VALUES:,} keys and values", "is this the right file?")
@@ -116,7 +116,7 @@ def _refuse_no_paths(root: Mapping, source: SourceFile, reading: _Reading) -> No
     for item in listed.items if isinstance(listed, Sequence) else [listed] if listed is not None else []:
         if not isinstance(item, Scalar):
             message, hint = "a file to include is a path", "include: [parts/a.yaml]"
-            reading.found.append(Diagnostic("error", message, source, item.mark, hint))
+            reading.diagnostics.append(Diagnostic("error", message, source, item.mark, hint))
             reading.complete = False
 
 
@@ -159,4 +159,4 @@ def _refuse_both(root: Mapping, first: Mapping, second: Mapping, loc: tuple[str,
             hint = f"keep one of them, or set `{'.'.join(place)}` in the file that includes both"
             message = f"{quote('.'.join(place))} is also set in {position}"
             mark = second.keys[key]
-            reading.found.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))
+            reading.diagnostics.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))

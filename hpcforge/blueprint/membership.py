@@ -66,7 +66,7 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
             edits.append(_written(loc, grown))
     edits.append(RenameKey(("nodes", key), spelled((*members, *new.names))))
     machines = []
-    for name, address, facts in zip(new.names, addresses, _known(new), strict=True):
+    for name, address, facts in zip(new.names, addresses, _inventory_facts(new), strict=True):
         entry: dict[str, object] = {} if group.addresses is not None else {"address": address}
         if new.host_keys:
             entry["host_keys"] = list(new.host_keys)
@@ -77,7 +77,7 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
     return Edits(tuple(edits), tuple(machines))
 
 
-def _known(new: Newcomers) -> Iterator[dict[str, object]]:
+def _inventory_facts(new: Newcomers) -> Iterator[dict[str, object]]:
     """Yield for each new node what the inventory is to have of its machine beside address and host keys."""
     for option, values in (("--mac", new.macs), ("--bmc", new.bmcs), ("--serial", new.serials)):
         if values and len(values) != len(new.names):
@@ -101,7 +101,7 @@ def removed(
 
     `places` are those in racks: nodes of a group with `u` are pinned where they stand.
     """
-    _require_known(blueprint, names)
+    _require_declared(blueprint, names)
     edits: list[Edit] = []
     for loc, texts in _references(blueprint):
         shrunk = [_shrunk(text, names) for text in texts]
@@ -145,8 +145,8 @@ def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) 
     What the inventory has of the old machine goes, or becomes what `new` has; see `dropped`.
     """
     [name] = new.names
-    _require_known(blueprint, [name])
-    [of_new] = _known(new)
+    _require_declared(blueprint, [name])
+    [of_new] = _inventory_facts(new)
     if new.host_keys:
         of_new["host_keys"] = list(new.host_keys)
     edits, machine = _moved(blueprint, inventory, name, *new.addresses)
@@ -310,7 +310,7 @@ def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
                 yield ("fabrics", name, "endpoints", end, "nodes"), (ends.nodes,)
 
 
-def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:
+def _require_declared(blueprint: Blueprint, names: Collection[str]) -> None:
     groups = _group_of(blueprint)
     unknown = [name for name in names if name not in groups]
     if unknown:

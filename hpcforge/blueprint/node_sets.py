@@ -96,7 +96,7 @@ def expand(text: str, known_names: KnownNames) -> tuple[str, ...] | None:
     except NodeSetError as error:
         raise NodeSetError(str(error), _mark_hint(text, known_names) or error.hint) from None
     for less, names in terms:
-        unknown = [name for name in names if not _is_known(name, known_names)]
+        unknown = [name for name in names if not _is_name(name, known_names)]
         if unknown:
             kinds = ["node", *(kind for kind in known_names.words if kind not in _MARKED_ONLY)]
             problem = (
@@ -104,7 +104,7 @@ def expand(text: str, known_names: KnownNames) -> tuple[str, ...] | None:
             )
             raise NodeSetError(f"there {problem} {quote(hostlist.fold(unknown))}", _hint(names, known_names))
         for name in names:
-            nodes = _meant(name, known_names)
+            nodes = _nodes_of_name(name, known_names)
             unsure |= nodes is None
             for node in nodes or ():
                 if less:
@@ -180,7 +180,7 @@ def _names(term: str) -> tuple[str, ...]:
     return tuple(f"{mark}{name}" for name in names) if mark else names
 
 
-def _is_known(name: str, known_names: KnownNames) -> bool:
+def _is_name(name: str, known_names: KnownNames) -> bool:
     if name in known_names.nodes:
         return True
     word = name.rpartition(":")[2].removeprefix("@")
@@ -195,7 +195,7 @@ def _kinds(name: str, known_names: KnownNames) -> Mapping[str, Mapping[str, tupl
     return {kind: words for kind, words in known_names.words.items() if kind not in _MARKED_ONLY}
 
 
-def _meant(name: str, known_names: KnownNames) -> tuple[str, ...] | None:
+def _nodes_of_name(name: str, known_names: KnownNames) -> tuple[str, ...] | None:
     if name in known_names.nodes:
         return (name,)
     word = name.rpartition(":")[2].removeprefix("@")

@@ -223,12 +223,12 @@ class _Builder:
             message = f"the file has more than {self.max_values:,} keys and values"
             return _failed(self.source, message, hint=_IS_IT_THIS_FILE)
         if isinstance(self.root, Mapping):
-            return Document(self.source, self.root, self._said(), complete)
+            return Document(self.source, self.root, self._all_diagnostics(), complete)
         if complete:
             content = "empty" if self.root is None else "not a mapping of keys to values"
             hint = None if self.root is None else "write `key: value`, with a space after the colon, a line each"
             self._error(f"the file is {content}", Mark(1, 1), hint)
-        return Document(self.source, Mapping(Mark(1, 1)), self._said(), complete=False)
+        return Document(self.source, Mapping(Mark(1, 1)), self._all_diagnostics(), complete=False)
 
     def _take(self, event: Any) -> bool:
         """Take one event; False ends reading."""
@@ -325,7 +325,7 @@ class _Builder:
         if self.errors <= MAX_KEPT:
             self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
 
-    def _said(self) -> tuple[Diagnostic, ...]:
+    def _all_diagnostics(self) -> tuple[Diagnostic, ...]:
         return (*self.diagnostics, *others(self.source, self.errors - MAX_KEPT))
 
 

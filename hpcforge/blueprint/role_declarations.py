@@ -92,7 +92,7 @@ class RoleDeclarations:
 def read_declared(*folders: Path) -> RoleDeclarations:
     """Read the declarations of the roles in these folders. Raise `DeclarationError`."""
     offers: dict[str, Offer] = {}
-    declarations = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
+    declarations = {path: _read_declaration(path) for folder in folders for path in having(folder, ROLES.file)}
     for folder, declaration in declarations.items():
         path = folder / ROLES.file
         for name, offer in declaration.services.items():
@@ -131,7 +131,7 @@ def read_declared(*folders: Path) -> RoleDeclarations:
     )
 
 
-def _said(folder: Path) -> _RoleFile:
+def _read_declaration(folder: Path) -> _RoleFile:
     path = folder / ROLES.file
     try:
         text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")

@@ -46,7 +46,7 @@ class OwnFolders:
 def own_folders(document: Document, addition: Addition, blueprint_folder: Path, shipped: Path) -> OwnFolders:
     """Return the folders that a blueprint names, relative to its own. One with an error is left out."""
     folders, readable, findings = [shipped], [shipped], []
-    for index, written in _named(document, addition):
+    for index, written in _written_paths(document, addition):
         folder = blueprint_folder / written
         wrong = [*_wrong(addition, folder, readable, shipped)]
         findings += [Finding((*addition.key, index), message, hint) for message, hint in wrong]
@@ -79,7 +79,7 @@ def _without(tree: Mapping, loc: Loc) -> Mapping:
     return replace(tree, entries={**tree.entries, key: unread})
 
 
-def _named(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
+def _written_paths(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
     """Yield the values that can be a path; the schema reports errors in all others."""
     listed = find(document.root, addition.key)
     for index, item in enumerate(listed.items if isinstance(listed, Items) else ()):

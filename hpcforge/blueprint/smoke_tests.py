@@ -370,7 +370,7 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
         draft, diagnostics = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
         spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
-        diagnostics += [*draft.place(_findings(draft)), *draft.place(_of_imports(path, spec)), *_of_folder(path)]
+        diagnostics += [*draft.place(_findings(draft)), *draft.place(_import_errors(path, spec)), *_folder_errors(path)]
         errors = [entry for entry in diagnostics if entry.severity == "error"]
         wrong += diagnostics if errors else ()
         if isinstance(draft.model, SmokeTestSpec) and not errors:
@@ -380,7 +380,7 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     return loaded
 
 
-def _of_imports(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
+def _import_errors(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
     """Yield modules that are not beside a test's folder, or whose names are taken."""
     for number, name in enumerate(spec.needs.imports if spec else ()):
         place = ("needs", "imports", number)
@@ -398,7 +398,7 @@ def imported(folder: Path, name: str) -> Path:
     return of_test if os.path.lexists(of_test) else folder.parent / f"{name}.py"
 
 
-def _of_folder(folder: Path) -> Iterator[Diagnostic]:
+def _folder_errors(folder: Path) -> Iterator[Diagnostic]:
     """Report the errors of a folder beside those of its file."""
     name, source = folder.name, SourceFile(str(folder / SMOKE_TESTS.file))
     if not _is_name(name):

@@ -13,7 +13,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -30,7 +30,7 @@ class ValueType:
     """A type of values: how the blueprint's text is checked, and what templates and code get of it."""
 
     written: Any  # a pydantic annotation
-    given: Callable[[Any], Any] = _as_it_is
+    given: Callable[[Any], Any] = _unchanged
 
 
 _CERTIFICATES = v.Matches(

@@ -85,12 +85,12 @@ class Matches:
     def check(self, text: str) -> str:
         """Return the text, or raise an error that says what is odd about it, what was meant, or what is right."""
         if not re.fullmatch(self.pattern, text):
-            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._way_out(text))
+            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._hint(text))
         if text.lower() in self.reserved:
             raise refusal(f"{quote(text)} is a reserved name", f"choose another, for example {self.example}")
         return text
 
-    def _way_out(self, text: str) -> str:
+    def _hint(self, text: str) -> str:
         guess = self.guess(text) if text.isascii() and len(text) <= _GUESSED else None
         probable = guess is not None and re.fullmatch(self.pattern, guess)
         return f"did you mean {quote(guess or '')}?" if probable else f"for example {self.example}"

@@ -72,8 +72,8 @@ class NamedNodes:
         self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
         self.names_known = True
         self.too_many = False
-        self._known: node_sets.KnownNames | None = None
-        self._workers_known: node_sets.KnownNames | None = None
+        self._names: node_sets.KnownNames | None = None
+        self._worker_names: node_sets.KnownNames | None = None
         self.groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
@@ -103,10 +103,10 @@ class NamedNodes:
 
     def known(self, draft: Draft) -> node_sets.KnownNames:
         """Return the names that node sets may use."""
-        if self._known is None:
+        if self._names is None:
             site: SiteSection | None = draft.sections["site"]
-            self._known = set_names(self.groups, self.group_of, racks_of(site))
-        return self._known
+            self._names = set_names(self.groups, self.group_of, racks_of(site))
+        return self._names
 
     def named(
         self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
@@ -122,9 +122,9 @@ class NamedNodes:
 
     def workers_known(self, draft: Draft) -> node_sets.KnownNames:
         """Return the names that node sets of workers may use."""
-        if self._workers_known is None:
-            self._workers_known = self.known(draft).within(self.with_function("worker"))
-        return self._workers_known
+        if self._worker_names is None:
+            self._worker_names = self.known(draft).within(self.with_function("worker"))
+        return self._worker_names
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Return the names that no node has; none as long as not all names are known."""

@@ -33,14 +33,14 @@ class Refusal:
         return self.lines[line][:_LONGEST] if 0 <= line < len(self.lines) else ""
 
     @property
-    def here(self) -> str:
+    def current(self) -> str:
         """The line of the problem."""
         return self.text(self.line)
 
     @property
     def character(self) -> str:
         """What stands there, "" at the end of a line."""
-        return self.here[self.column : self.column + 1]
+        return self.current[self.column : self.column + 1]
 
     def parses(self, edit: Edit) -> bool:
         """Tell whether the parser reads on beyond this place once lines are changed."""

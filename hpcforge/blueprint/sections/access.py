@@ -76,7 +76,7 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     yield from _groups(draft, users)
     access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
-        yield from _way_in(access.user, users[access.user])
+        yield from _login_account(access.user, users[access.user])
 
 
 def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]
                 yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 
-def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
+def _login_account(name: str, user: UserSection) -> Iterator[Finding]:
     """Check the settings of hpcforge's login account."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:

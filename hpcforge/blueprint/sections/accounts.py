@@ -44,7 +44,7 @@ def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
         return
     accounting = services.by_name().get("accounting")
     if accounting:
-        yield from _of_the_site(slurm, accounting)
+        yield from _external_accounting(slurm, accounting)
         if slurm.qos and not draft.keys("slurm", "accounts") and not accounting.outside:
             message = "QOS are enforced, so Slurm refuses jobs of users without an account, and `accounts` has none"
             hint = "add `accounts` with their users, unless you add both by `sacctmgr`"
@@ -59,7 +59,7 @@ def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
 
 
-def _of_the_site(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
+def _external_accounting(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
     """Check accounting shared with other clusters, which this blueprint must not change; slurmdbd has one backup."""
     if accounting.outside[2:]:
         hint = "the second is used while the first is down"

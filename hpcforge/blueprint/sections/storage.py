@@ -134,7 +134,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
     served: list[tuple[str, str, str]] = []
-    yield from _homes_said(systems)
+    yield from _home_settings(systems)
     for name, file_system in systems.items():
         loc = ("storage", name)
         yield from _source(draft, name, file_system, reference)
@@ -142,14 +142,14 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from wrong
         yield from _network(draft, declared, name, file_system, nodes)
         yield from _hides((*loc, "mount"), file_system.mount, "mounted", draft)
-        yield from _beside((*loc, "mount"), name, file_system.mount, nodes, mounts)
+        yield from _overlapping_mounts((*loc, "mount"), name, file_system.mount, nodes, mounts)
         mounts.append((name, file_system.mount, nodes))
         if file_system.path and file_system.server:
             yield from _hides((*loc, "path"), file_system.path, "served", draft)
             yield from _served(loc, file_system.server, file_system.path, served)
             yield from _at_home(loc, file_system.server, file_system.path, file_system.mount, nodes)
             served.append((name, file_system.server, file_system.path))
-    yield from _of_volumes(systems, declared, draft)
+    yield from _volume_shares(systems, declared, draft)
     yield from _outside_volumes(systems, declared, draft)
     yield from _administrators(draft, systems)
 
@@ -176,10 +176,10 @@ def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: 
             else "remove it; `mount` is the place on the node"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
-    yield from _of_drives(loc, file_system)
+    yield from _drive_settings(loc, file_system)
 
 
-def _of_drives(loc: Loc, file_system: FileSystemSection) -> Findings:
+def _drive_settings(loc: Loc, file_system: FileSystemSection) -> Findings:
     """Check the settings of drives."""
     settings = {
         "raid": file_system.raid is not None,
@@ -238,7 +238,7 @@ def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: s
         yield Finding(loc, f"{hostlist.fold(missing)} {verb} not on `{network}`", hint)
 
 
-def _homes_said(systems: Mapping[str, FileSystemSection]) -> Findings:
+def _home_settings(systems: Mapping[str, FileSystemSection]) -> Findings:
     """Where homes of users are: at one place, which nodes share, and where they can write."""
     with_homes = [name for name, file_system in systems.items() if file_system.homes]
     for name in with_homes[1:]:
@@ -300,7 +300,7 @@ def _homes(draft: Draft) -> list[str]:
     return [f"/home/{name}" for name in names]
 
 
-def _beside(
+def _overlapping_mounts(
     loc: Loc,
     name: str,
     path: str,
@@ -332,7 +332,7 @@ def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str]
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
-def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
+def _volume_shares(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
     """Check shares of a volume: each is a folder in it, whose files stay."""
     volumes = {name: file_system for name, file_system in systems.items() if file_system.drives}
     for name, file_system in systems.items():

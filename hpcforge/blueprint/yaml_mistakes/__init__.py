@@ -42,17 +42,17 @@ def within_brackets(refusal: Refusal) -> Told | None:
 
 def _hostlist(refusal: Refusal) -> Told | None:
     """`{nodes: w[01-04]}`: the bracket is read as the beginning of a list."""
-    before = refusal.here[: refusal.column]
+    before = refusal.current[: refusal.column]
     stem = before[len(before.rstrip(_STEM)) :].lstrip(",")
-    if refusal.character != "[" or not stem or "]" not in refusal.here[refusal.column :]:
+    if refusal.character != "[" or not stem or "]" not in refusal.current[refusal.column :]:
         return None
     start = refusal.column - len(stem)
-    if start == indent(refusal.here) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
+    if start == indent(refusal.current) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
         return None  # the key of the next line: what is above it was left open
-    match = _HOSTLIST.match(refusal.here, start)
+    match = _HOSTLIST.match(refusal.current, start)
     text = match[0].rstrip(",") if match else ""
     message = f"{quote(text)} needs quotes: within braces and brackets `[` begins a list"
-    hint = quote_it(key_before(refusal.here, start), text)
+    hint = quote_it(key_before(refusal.current, start), text)
     also = [str(line + 1) for line in range(refusal.line + 1, len(refusal.lines)) if _has_another(refusal.text(line))]
     if also:
         hint += f"; so in line{'s' * (len(also) > 1)} {', '.join(also[:_SHOWN])}{', ...' * (len(also) > _SHOWN)}"
@@ -87,7 +87,11 @@ def _left_open(refusal: Refusal) -> Told | None:
             f"what follows ` #` is a comment, with the `{close}`; {advice}",
             edit,
         )
-    if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)) and _closed(refusal, line, column):
+    if (
+        content(refusal.current)
+        and indent(refusal.current) > indent(refusal.text(line))
+        and _closed(refusal, line, column)
+    ):
         return _no_comma_above(refusal, last)
     if content(refusal.text(line)).endswith(opening):
         return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or remove it"
@@ -130,7 +134,7 @@ def _closed_wrongly(refusal: Refusal) -> Told | None:
 
 def _between_entries(refusal: Refusal) -> Told | None:
     """`{cores: 4 memory_gib: 8}`, `{reason: RMA 4711: out}`, `{a: {b: c} d: e}`."""
-    written, column = refusal.here, refusal.column
+    written, column = refusal.current, refusal.column
     before = written[:column]
     if refusal.character == ":":
         start = 1 + max(before.rfind(mark) for mark in ",{[")
