@@ -91,13 +91,13 @@ def collectives(
     variables.append(DefaultVariable("NCCL_TOPO_FILE", reason, _NCCL.format("NCCL_TOPO_FILE")))
     return Collectives(
         fabric.name if fabric else None,
-        _named(fabric) if fabric else (),
+        _adapter_names(fabric) if fabric else (),
         tuple(setting for setting in variables if isinstance(setting, LibraryVariable)),
         tuple(setting for setting in variables if isinstance(setting, DefaultVariable)),
     )
 
 
-def _named(fabric: FabricOf) -> tuple[str, ...]:
+def _adapter_names(fabric: FabricOf) -> tuple[str, ...]:
     """Return a node's adapters by name. For RoCE a blueprint names interfaces, as LLDP does, and not adapters."""
     return fabric.interfaces if fabric.kind == "infiniband" else ()
 
@@ -105,7 +105,7 @@ def _named(fabric: FabricOf) -> tuple[str, ...]:
 def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[LibraryVariable | DefaultVariable]:
     """Which adapters carry collectives."""
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
-    if adapters := _named(fabric):
+    if adapters := _adapter_names(fabric):
         reason = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
         exact = "=" + ",".join(adapters)  # else mlx5_1 means mlx5_10, too
         ports = ",".join(f"{name}:1" for name in adapters)

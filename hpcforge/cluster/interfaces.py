@@ -129,11 +129,11 @@ def interfaces(cluster: NetworksAndFabrics, node: Node) -> tuple[Interface, ...]
     return tuple(
         interface
         for name, networks in configured.items()
-        for interface in _of_carrier(cluster, node, fabrics.get(name), networks)
+        for interface in _carrier_interfaces(cluster, node, fabrics.get(name), networks)
     )
 
 
-def _of_carrier(
+def _carrier_interfaces(
     cluster: NetworksAndFabrics, node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]
 ) -> Iterator[Interface]:
     networks = own_networks(node, fabric, networks)

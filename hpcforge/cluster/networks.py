@@ -95,7 +95,7 @@ def mostly_outside(name: str, cidr: str, placed: Placed) -> Finding | None:
     having = IPv4Network(addresses[0])
     while addresses[-1] not in having:
         having = having.supernet()
-    message = f"{cidr} of `{name}` does not have the addresses of {_some(strangers)}, which the inventory gives"
+    message = f"{cidr} of `{name}` does not have the addresses of {_first_names(strangers)}, which the inventory gives"
     return Finding(("networks", name, "cidr"), message, f"{having} has those of all {len(placed)} nodes")
 
 
@@ -108,7 +108,7 @@ def few_outside(name: str, cidr: str, placed: Placed) -> Iterator[Finding]:
         for loc, address in placed.values():
             yield from outside(loc, (address,), cidr, f"network `{name}`")
         return
-    message = f"the addresses of {_some(strangers)} are outside network `{name}`, {cidr}"
+    message = f"the addresses of {_first_names(strangers)} are outside network `{name}`, {cidr}"
     yield Finding(placed[strangers[0]][0], message, "correct them here, or the `cidr` of the network")
 
 
@@ -123,7 +123,7 @@ def _number(address: str) -> int:
     return int.from_bytes(bytes(map(int, address.split("."))), "big")
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more nodes" if more > 0 else "")
 
@@ -137,10 +137,10 @@ class _Addressing:
         self.cidr = {
             name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
         }
-        self.known = node_set_names(blueprint, inventory)
-        self.nodes = self.known.everything
+        self.words = node_set_names(blueprint, inventory)
+        self.nodes = self.words.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
-        self.given = {
+        self.declared = {
             name: address
             for key, group in blueprint.nodes.items()
             if group.addresses is not None
@@ -150,9 +150,9 @@ class _Addressing:
     def _on(self, network: NetworkSection) -> dict[str, None]:
         """Return the nodes on a network: those that it names; else those of its fabric, or all."""
         if network.nodes is not None:
-            return dict.fromkeys(sure(network.nodes, self.known))
+            return dict.fromkeys(sure(network.nodes, self.words))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
-        return dict.fromkeys(sure(fabric.nodes, self.known) if fabric else self.nodes)
+        return dict.fromkeys(sure(fabric.nodes, self.words) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
         """Addresses on a network by node; on one of the site only those that the inventory has."""
@@ -165,16 +165,16 @@ class _Addressing:
 
     def _pinned(self, name: str, node: str) -> str | None:
         machine = self.machines.get(node)
-        return self._said(machine).get(name) if machine else None
+        return self._recorded(machine).get(name) if machine else None
 
-    def _said(self, machine: InventoryNode) -> dict[str, str]:
+    def _recorded(self, machine: InventoryNode) -> dict[str, str]:
         """Return a machine's addresses in the inventory on other networks than the nodes' own, by network."""
         at_bmc = machine.bmc.address if machine.bmc else None
         return machine.addresses | ({self.bmc: at_bmc} if self.bmc and at_bmc else {})
 
     def _main(self, node: str) -> str:
         machine = self.machines.get(node)
-        return (machine and machine.address) or self.given.get(node) or named_address(node, self.cidr[self.first])
+        return (machine and machine.address) or self.declared.get(node) or named_address(node, self.cidr[self.first])
 
     def _chosen(self, name: str, node: str) -> str:
         return same_host_address(self._main(node), self.cidr[self.first], self.cidr[name]) or named_address(
@@ -218,7 +218,7 @@ class _Addressing:
     def _mostly_outside(self) -> Iterator[Finding]:
         pinned: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
         for node in self.nodes:
-            for name, address in self._said(self.machines[node]).items() if node in self.machines else ():
+            for name, address in self._recorded(self.machines[node]).items() if node in self.machines else ():
                 if name in pinned:
                     pinned[name][node] = ((), address)
         for name, placed in pinned.items():
@@ -272,7 +272,7 @@ class _Addressing:
     def _is_chosen(self, name: str, node: str) -> bool:
         machine = self.machines.get(node)
         if name == self.first:
-            return not (machine and machine.address) and node not in self.given
+            return not (machine and machine.address) and node not in self.declared
         return self._pinned(name, node) is None
 
     def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
@@ -282,7 +282,7 @@ class _Addressing:
         for node, machine in self.machines.items():
             if node not in nodes:
                 continue  # a machine that this blueprint has no use for, which is said of it as a whole
-            for name, address in self._said(machine).items():
+            for name, address in self._recorded(machine).items():
                 pinned = name in machine.addresses
                 loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")
                 if pinned and name == self.bmc:

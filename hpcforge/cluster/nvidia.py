@@ -121,8 +121,8 @@ def _packages(software: Software, section: nv.NvidiaSection) -> NvidiaPackages:
     modules = archive.modules.get(section.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
     return NvidiaPackages(
-        of_driver=_of_driver(archive),
-        other=_other(archive, section),
+        of_driver=_driver_condition(archive),
+        other=_differing_packages(archive, section),
         pinned=archive.pinned,
         pinned_modules=archive.pinned_modules,
         pinned_dcgm=archive.pinned_dcgm,
@@ -153,14 +153,17 @@ def _archive(software: Software) -> Archive:
     return load_archives().get(name, Archive())
 
 
-def _other(archive: Archive, section: nv.NvidiaSection) -> str:
+def _differing_packages(archive: Archive, section: nv.NvidiaSection) -> str:
     """Return an awk condition: installed packages whose version differs from the desired one."""
     others = ((archive.pinned_dcgm, section.dcgm), (archive.pinned_container_toolkit, section.container_toolkit))
-    parts = [(_of_driver(archive), section.driver), *((named(names), version) for names, version in others if version)]
+    parts = [
+        (_driver_condition(archive), section.driver),
+        *((named(names), version) for names, version in others if version),
+    ]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
 
 
-def _of_driver(archive: Archive) -> str:
+def _driver_condition(archive: Archive) -> str:
     return archive.of_driver or named((*archive.pinned, *archive.pinned_modules))
 
 

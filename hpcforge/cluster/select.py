@@ -30,8 +30,8 @@ def select(
     known_names = words(cluster.nodes, cluster.slurm.partitions, others)
     hardware = {model: tuple(names) for model, names in models.items()}
     known_names = replace(known_names, words={**known_names.words, "hardware": hardware})
-    within = set(_named(known_names, limit)) if limit else set(known_names.nodes)
-    without = set(_named(known_names, exclude))
+    within = set(_expand(known_names, limit)) if limit else set(known_names.nodes)
+    without = set(_expand(known_names, exclude))
     chosen = tuple(name for name in known_names.nodes if name in within and name not in without)
     if not chosen:
         raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or remove --exclude")
@@ -66,7 +66,7 @@ def worker_words(
     return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 
-def _named(known_names: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
+def _expand(known_names: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         try:
             yield from node_sets.expand(text, known_names) or ()

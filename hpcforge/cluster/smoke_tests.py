@@ -33,7 +33,7 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
         try:
             text = read_inside(folder.path, folder.program.name, MAX_YAML).decode("utf-8")
             imported = {
-                module: read_inside(folder.path.parent, _beside(folder.path, module), MAX_YAML)
+                module: read_inside(folder.path.parent, _module_path(folder.path, module), MAX_YAML)
                 for module in folder.spec.needs.imports
             }
             by_name[name] = program(
@@ -47,7 +47,7 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
     return by_name
 
 
-def _beside(folder: Path, module: str) -> str:
+def _module_path(folder: Path, module: str) -> str:
     return str(imported(folder, module).relative_to(folder.parent))
 
 

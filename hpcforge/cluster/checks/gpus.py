@@ -127,7 +127,7 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
         if remaining < declared:
             message = (
                 f"{quote(name)} gets {remaining or 'none'} of the {declared} {unit} of a node of {quote(key)}: "
-                f"its override says {_said(own)}, and `{field}` of {quote(key)} is for {_said(usual)}"
+                f"its override says {_describe(own)}, and `{field}` of {quote(key)} is for {_describe(usual)}"
             )
             if own is None or own.model == usual.model:
                 hint = "ignore this if the node has no more; jobs that ask for them run on other nodes"
@@ -136,7 +136,7 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)
 
 
-def _said(gpus: GpusSection | None) -> str:
+def _describe(gpus: GpusSection | None) -> str:
     return f"{gpus.count} x {gpus.model}" if gpus else "no GPUs"
 
 

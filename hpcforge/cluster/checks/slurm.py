@@ -26,9 +26,9 @@ class _Settings:
 
     loc: Loc
     settings: Mapping[str, str]
-    known: Callable[[SlurmRelease], Mapping[str, Kind]]
+    select: Callable[[SlurmRelease], Mapping[str, Kind]]
     may_set: Callable[[str], bool]
-    what: str
+    label: str
 
 
 def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
@@ -38,14 +38,14 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     for place in places:
         yield from _twice(place)
     if slurm and draft.intact("slurm", "settings"):
-        yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
+        yield from _conflicts(slurm, qos_are_known=draft.intact("slurm", "qos"))
     software: Software | None = draft.sections["software"]
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
         accounting = accounting or bool(slurm.accounts or slurm.qos)  # which have an error of their own without it
         corrected = slurm.model_copy(
-            update={"settings": {_meant(name, catalog): value for name, value in slurm.settings.items()}}
+            update={"settings": {_corrected(name, catalog): value for name, value in slurm.settings.items()}}
         )
         own_roles = bool(draft.sections["role_folders"] or (software and software.site_roles))
         yield from second_setting_findings(corrected, accounting=accounting, own_roles=own_roles)
@@ -58,13 +58,13 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
                 yield from _refused(place, system, catalog)
 
 
-def _meant(name: str, catalog: Catalog) -> str:
+def _corrected(name: str, catalog: Catalog) -> str:
     """Return the setting that a misspelt name was probably meant to be, so that nothing follows from the mistake."""
     settings = {setting for release in catalog.slurm.values() for setting in release.settings}
     return name if name.lower() in map(str.lower, settings) else closest(name, sorted(settings)) or name
 
 
-def _against_each_other(slurm: SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:
+def _conflicts(slurm: SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:
     """Yield pairs of settings with which slurmctld does not start; one that is absent has its default."""
     settings = {name.lower(): (name, value.lower()) for name, value in slurm.settings.items()}
     loc = ("slurm", "settings")
@@ -131,13 +131,13 @@ def _refused(place: _Settings, system: Distribution, catalog: Catalog) -> Iterat
         message = f"settings are not checked: the catalog has no settings of Slurm {system.slurm}"
         yield Finding(place.loc, message, releases, severity="warning", key=True)
         return
-    settings = place.known(release)
+    settings = place.select(release)
     release_name = f"Slurm {system.slurm} of {system.name} {system.release}"
     for name, value in place.settings.items():
         kind = kind_of(settings, name)
         if kind is None:
             hint = did_you_mean(name, [name for name in settings if place.may_set(name)])
-            yield Finding((*place.loc, name), f"{release_name} has no {place.what} {quote(name)}", hint, key=True)
+            yield Finding((*place.loc, name), f"{release_name} has no {place.label} {quote(name)}", hint, key=True)
         elif words := expected(name, kind, value):
             yield Finding(
                 (*place.loc, name), f"{release_name} does not take {quote(value)} for {quote(name)}", f"use {words}"

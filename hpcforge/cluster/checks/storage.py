@@ -48,7 +48,7 @@ def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: Plac
     certain = [link for link in links if link is not None]
     below = room.blueprint.storage[file_system.volume] if file_system.volume else None
     drives, raid = (
-        _of_volume(below.drives, below.raid or 0, room.catalog)
+        _volume_drives(below.drives, below.raid or 0, room.catalog)
         if below and below.drives
         else (_server_drives(kind.server, room.catalog), kind.server.raid)
     )
@@ -80,17 +80,17 @@ def _needs(needs: Said | None) -> StorageNeeds:
 def _server_drives(server: Server, catalog: Catalog) -> tuple[ServerDrives, ...]:
     lots = [counted(text) for text in server.nvme]
     groups = grouped([count for count, _ in lots], server.raid)
-    return tuple(_alike(model, count, group, catalog) for (count, model), group in zip(lots, groups, strict=True))
+    return tuple(_drive_group(model, count, group, catalog) for (count, model), group in zip(lots, groups, strict=True))
 
 
-def _of_volume(drives: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
+def _volume_drives(drives: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
     """Return the drives of a volume that apply builds, all in one group, and the share for files."""
     count, model = counted(drives)
     parity = spare(level, count)
-    return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
+    return (_drive_group(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
 
 
-def _alike(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrives:
+def _drive_group(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrives:
     drive, mb = catalog.drives.get(model), size_mb(model, catalog)
     capacity_gb = mb / 1000 if mb is not None else None
     if drive is None:  # a size, as in 24 x 15.36TB
@@ -134,7 +134,7 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             message = f"unknown kind of file system {quote(file_system.kind)}"
             yield Finding((*loc, "kind"), message, _kind_hint(file_system.kind, catalog))
             continue
-        yield from _where(loc, file_system, kind)
+        yield from _location(loc, file_system, kind)
         yield from _options(loc, file_system, kind)
         if file_system.drives is not None:
             yield from _drives(draft, loc, file_system, file_system.drives, catalog)
@@ -155,7 +155,7 @@ def _kind_hint(kind: str, catalog: Catalog) -> str | None:
     return did_you_mean(kind, catalog.file_systems)
 
 
-def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
+def _location(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
     """Check that a kind on drives has drives, and that another kind has none."""
     key = "server" if file_system.server else "external" if file_system.external else ""
     if kind.address is None and key:

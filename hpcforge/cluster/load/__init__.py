@@ -71,7 +71,7 @@ def load(
     diagnostics += draft.place(check_table.run(check_table.FILES, draft, blueprint_path.absolute().parent))
     if any(entry.severity == "error" for entry in diagnostics):
         if draft.document.complete and len(diagnostics) < MAX_JUDGED:
-            diagnostics += design_errors(draft, model, _of_blueprint, catalog_of)
+            diagnostics += design_errors(draft, model, _blueprint_findings, catalog_of)
             paths = (blueprint_path, inventory_path)
             diagnostics += _later_errors(draft, model, machines, paths, roles, declared, further)
         _raise_errors(draft, diagnostics)
@@ -162,13 +162,13 @@ def _compare(draft: Draft, machines: Draft | None) -> tuple[list[Finding], list[
     if not draft.document.complete:
         return [], []
     if machines is not None and not machines.document.complete:
-        return _first(_of_blueprint(draft)), []
+        return _first(_blueprint_findings(draft)), []
     addresses = check_table.run(check_table.ADDRESSES, draft, machines)
     of_inventory = check_table.inventory_findings(machines, draft) if machines else ()
-    return _first(chain(_of_blueprint(draft), addresses)), _first(of_inventory)
+    return _first(chain(_blueprint_findings(draft), addresses)), _first(of_inventory)
 
 
-def _of_blueprint(draft: Draft) -> Iterator[Finding]:
+def _blueprint_findings(draft: Draft) -> Iterator[Finding]:
     return check_table.blueprint_findings(draft, catalog_of(draft))
 
 

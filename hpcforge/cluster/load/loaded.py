@@ -175,7 +175,7 @@ def resolved(
         found=in_order(draft.document.source, warnings),
         placed=placed,
         role_folders=roles.folders,
-        switch_said=_said(inventory),
+        switch_said=_switch_names(inventory),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
@@ -228,7 +228,7 @@ def _repository_key(blueprint: Blueprint, folder: Path) -> str:
     return armoured(folder / source.key) if source else ""
 
 
-def _said(inventory: Inventory | None) -> dict[str, str]:
+def _switch_names(inventory: Inventory | None) -> dict[str, str]:
     switches = inventory.switches if inventory else {}
     return {
         text: name

@@ -67,7 +67,7 @@ def design_errors(
         if any(not loc or loc[0] not in draft.document.root.entries for loc in wrong):
             return []
         sections |= {name for loc in wrong for name in (str(loc[0]), ".".join(map(str, loc[:2])))}
-        root = _left(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
+        root = _remaining_entries(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
         draft = validate(model, replace(draft.document, root=root, diagnostics=()))[0]
     return []
 
@@ -113,7 +113,9 @@ def valid_parts(
 
 
 def _without(draft: Draft, model: type[BaseModel], locs: list[Loc]) -> Draft:
-    return validate(model, replace(draft.document, root=_left(draft.document.root, locs), diagnostics=()))[0]
+    return validate(model, replace(draft.document, root=_remaining_entries(draft.document.root, locs), diagnostics=()))[
+        0
+    ]
 
 
 def _section_at(root: Mapping, mark: Mark | None) -> str | None:
@@ -151,7 +153,7 @@ def _entries(loc: Loc) -> Iterator[Loc]:
         yield loc[: 3 if loc[1:2] and loc[1] in _SITE_ENTRIES else len(loc)]
 
 
-def _left(tree: Mapping, locs: list[Loc]) -> Mapping:
+def _remaining_entries(tree: Mapping, locs: list[Loc]) -> Mapping:
     """Return the mapping without the smallest entry around each location; a list goes as a whole."""
     entries: dict[str, Tree] = {}
     for key, value in tree.entries.items():
@@ -159,6 +161,6 @@ def _left(tree: Mapping, locs: list[Loc]) -> Mapping:
         if not below:
             entries[key] = value
         elif isinstance(value, Mapping) and all(loc and loc[0] in value.entries for loc in below):
-            entries[key] = _left(value, below)
+            entries[key] = _remaining_entries(value, below)
     keys = {key: mark for key, mark in tree.keys.items() if key in entries}
     return replace(tree, entries=entries, keys=keys, broken=False)

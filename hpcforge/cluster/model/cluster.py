@@ -115,19 +115,19 @@ def _networks(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
                 "interface": None,
                 "network": network.cidr,
                 "rate_gbps": next(
-                    (fabric.rate_gbps for fabric in _of(cluster, node) if fabric.name == network.fabric), None
+                    (fabric.rate_gbps for fabric in _node_fabrics(cluster, node) if fabric.name == network.fabric), None
                 ),
                 "mtu": network.mtu,
             }
 
 
 def _adapters(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
-    for fabric in _of(cluster, node):
+    for fabric in _node_fabrics(cluster, node):
         for name in fabric.interfaces:
             yield {"of": fabric.name, "interface": name, "network": None, "rate_gbps": fabric.rate_gbps, "mtu": None}
 
 
-def _of(cluster: Cluster, node: Node) -> list[FabricOf]:
+def _node_fabrics(cluster: Cluster, node: Node) -> list[FabricOf]:
     return [fabric.at(node.name) for fabric in cluster.fabrics if fabric.name in node.fabrics and not fabric.bmc]
 
 
