@@ -84,7 +84,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
     def __getitem__(self, key: tuple[str, str]) -> Distribution:
         """One of them. Raises `KeyError`, or `DistributionError` where its file is wrong."""
         if key not in self._read:
-            self._read[key] = _distribution(*key, self._whole(self._files[key]))
+            self._read[key] = _distribution(*key, self._merged(self._files[key]))
         return self._read[key]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -101,7 +101,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
         by_release = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
         return dict(sorted(by_release.items()))
 
-    def _whole(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    def _merged(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the data of a file, with the names of the release that it is like."""
         try:
             data = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
@@ -114,7 +114,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
             return data
         if like in below or not (parent := self._folder.joinpath(f"{like}.yaml")).is_file():
             raise DistributionError(f"{file}: like: {like} is no other file of this folder")
-        return {**_inherited(self._whole(parent, (*below, like)), data), **data}
+        return {**_inherited(self._merged(parent, (*below, like)), data), **data}
 
 
 def _inherited(parent: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
