@@ -119,7 +119,7 @@ def _tests(user: str, described: Mapping[str, Description]) -> tuple[str, int, s
                 owners = "; ".join(_owners(described, TESTS_NUMBERS[0])) or "another name or node"
                 notes.append(f"{name} gets number {number}: {TESTS_NUMBERS[0]} is taken: {owners}")
             return name, number, "", notes
-        if problems == {""} and len(uids) == 1 and not _taken(described, holders, *uids):
+        if problems == {""} and len(uids) == 1 and not _is_used(described, holders, *uids):
             number = uids.pop()
             notes.append(f"acceptance jobs run as {name} ({number}), an account that {fold(holders)} already has")
             return name, number, f"guess: this account exists on {fold(holders)}", notes
@@ -137,7 +137,7 @@ def _free(described: Mapping[str, Description]) -> int:
     )
 
 
-def _taken(described: Mapping[str, Description], holders: Mapping[str, Description], number: int) -> bool:
+def _is_used(described: Mapping[str, Description], holders: Mapping[str, Description], number: int) -> bool:
     others = {node: description for node, description in described.items() if node not in holders}
     return any(_owners(others, number))
 

@@ -274,7 +274,7 @@ def draft(
     words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
         networks, machines = with_networks(_with_head(machines), answers.network)
-        words |= _words_of(machines)
+        words |= _machine_words(machines)
         boot = any("external" not in network for network in networks)
         prefix = answers.network_guessed
         words |= {"other_networks": networks, "boot": boot}
@@ -283,7 +283,7 @@ def draft(
     else:
         width = max(2, len(str(answers.workers)))
         words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
-        words |= _words_of_server(template, answers.server)
+        words |= _server_words(template, answers.server)
     environment = Environment(  # noqa: S701 - YAML; answers are checked
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -356,7 +356,7 @@ def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
     return result
 
 
-def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
+def _machine_words(machines: Sequence[SiteMachine]) -> dict[str, object]:
     catalog, (system, sure) = load_catalog(), _system(machines)
     hardware = {machine.name: machine_hardware(machine, catalog) for machine in machines}
     entries = {chosen.name: chosen.entry for chosen in hardware.values() if chosen.entry}
@@ -390,7 +390,7 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     }
 
 
-def _words_of_server(template: ClusterTemplate, name: str) -> dict[str, object]:
+def _server_words(template: ClusterTemplate, name: str) -> dict[str, object]:
     catalog, (system, _) = load_catalog(), _system(())
     hardware, server, ports = server_hardware(name, template.hardware.get(name, {}), template.fabric, catalog)
     return {

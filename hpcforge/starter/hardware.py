@@ -69,7 +69,7 @@ def machine_hardware(machine: SiteMachine, catalog: Catalog) -> HardwareChoice:
         shape = "generic-vm" if small else "generic-2u"
         return HardwareChoice(f"cpu-{size}", f"{{like: {shape}, {facts}}}", tuple(guesses))
     choices = gpu_choices(machine.gpu or "", catalog)
-    if exact := _whole(machine, choices, catalog):
+    if exact := _exact_server(machine, choices, catalog):
         name, choice = exact
         guesses += [] if choice.sure else ["GPU model"]
         return HardwareChoice(name, "", tuple(guesses), choice, bool(catalog.servers[name].nvswitch))
@@ -96,7 +96,7 @@ def _check(machine: SiteMachine, values: Mapping[str, int]) -> None:
         raise StarterError(message, "correct the number in the file that names this machine") from error
 
 
-def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog) -> tuple[str, GpuChoice] | None:
+def _exact_server(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog) -> tuple[str, GpuChoice] | None:
     """Return the first server of the catalog with these GPUs and with the machine's processors and memory."""
     by_model = {choice.model: choice for choice in choices}
     for name, server in catalog.servers.items():

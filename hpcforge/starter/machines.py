@@ -228,7 +228,7 @@ def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
     """Return the machines with the named one as their only head, which is no guess. Raises `StarterError`."""
     if name not in {machine.name for machine in machines}:
         raise StarterError(f"{name[:80]!r} is none of these machines")
-    return [_as_head(machine) if machine.name == name else _as_other(machine) for machine in machines]
+    return [_as_head(machine) if machine.name == name else _without_head(machine) for machine in machines]
 
 
 def _as_head(machine: SiteMachine) -> SiteMachine:
@@ -236,7 +236,7 @@ def _as_head(machine: SiteMachine) -> SiteMachine:
     return replace(machine, functions=functions, guesses=tuple(sorted({*machine.guesses} - {"functions"})))
 
 
-def _as_other(machine: SiteMachine) -> SiteMachine:
+def _without_head(machine: SiteMachine) -> SiteMachine:
     functions = tuple(function for function in machine.functions if function != "head")
     return replace(machine, functions=functions or ("worker",))
 

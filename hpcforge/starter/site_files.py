@@ -19,7 +19,7 @@ _MOST_NAMES = 20  # of a folder beside it
 def read_site(file: Path, source: Source | None) -> SiteFile:
     """Read a file of a site. Raises `StarterError` and `UsageError`."""
     try:
-        return read(_text(file), source, partial(_beside, file.parent))
+        return read(_text(file), source, partial(_read_sibling, file.parent))
     except StarterError as error:
         raise StarterError(f"{file}: {error}", error.hint or "correct the file, or name another") from error
 
@@ -30,7 +30,7 @@ def place_of(file: Path, left_out: LeftOut) -> str:
     return f"{place}:{left_out.line}" if left_out.line else str(place)
 
 
-def _beside(folder: Path, name: str) -> str | None:
+def _read_sibling(folder: Path, name: str) -> str | None:
     """Return the text of a file below a folder, or the names in a folder there; None for any other."""
     path = folder / name
     if name.endswith("/") and Path(name).name == name[:-1]:

@@ -54,14 +54,14 @@ def on_one_network(machines: Sequence[SiteMachine]) -> tuple[SiteMachine, ...]:
         return tuple(machines)
     [(most, _)] = Counter(address.partition(".")[0] for address in own).most_common(1)
     return tuple(
-        replace(machine, address=None, addresses={**machine.addresses, _name_of(machine.address): machine.address})
+        replace(machine, address=None, addresses={**machine.addresses, _network_name(machine.address): machine.address})
         if machine.address and machine.address.partition(".")[0] != most
         else machine
         for machine in machines
     )
 
 
-def _name_of(address: str) -> str:
+def _network_name(address: str) -> str:
     return f"net-{address.rpartition('.')[0].replace('.', '-')}"
 
 

@@ -108,9 +108,9 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
         if not is_plain(row.address):
             has_host = row.short in hosts
             if not _has_ipv6(row.address) or has_host:
-                left_out.append(row.out(_why(row.address)))
+                left_out.append(row.out(_reason(row.address)))
                 continue
-            reason = f"{_why(row.address)}: {row.short} has one that is a guess"
+            reason = f"{_reason(row.address)}: {row.short} has one that is a guess"
             left_out.append(LeftOut(row.line, row.address, reason))
             hosts.add(row.short)
             row.address = ""
@@ -132,7 +132,7 @@ def _has_ipv6(address: str) -> bool:
     return not (parsed.is_loopback or parsed.is_multicast or parsed.is_link_local or parsed.is_unspecified)
 
 
-def _why(address: str) -> str:
+def _reason(address: str) -> str:
     """Why an address is not one of a machine."""
     if is_address(address):
         return "this machine itself" if address.startswith("127.") else "an address that no machine has"

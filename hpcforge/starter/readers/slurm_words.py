@@ -81,7 +81,7 @@ class Statement:
 class Ledger:
     """Words that are not taken yet, each with the reason if there is one of its own."""
 
-    left: dict[Word, str | None] = field(default_factory=dict)
+    unread: dict[Word, str | None] = field(default_factory=dict)
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     mentions: int = 0
@@ -102,18 +102,18 @@ class Ledger:
     def add(self, pair: KeyValue, file: str | None, kind: str, reason: str | None = None) -> Word:
         """Add a word, which is left out until it is taken."""
         word = Word(pair.key, pair.value, pair.text.strip(), pair.line, next(self.numbers), file, kind)
-        self.left[word] = reason
+        self.unread[word] = reason
         return word
 
     def take(self, word: Word) -> str:
         """Take a word, and return its value."""
-        if word in self.left and self.left[word] is None:
-            del self.left[word]
+        if word in self.unread and self.unread[word] is None:
+            del self.unread[word]
         return word.value
 
     def leave(self, word: Word, reason: str) -> None:
         """Leave a word out for a reason, even if it was taken."""
-        self.left[word] = reason
+        self.unread[word] = reason
 
     def leave_part(self, word: Word, value: str, reason: str) -> None:
         """Leave a part of the value of a word out. Raises `StarterError` for too many."""
@@ -123,8 +123,8 @@ class Ledger:
 
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
         """Return what is left, by lines: the words of a line that have one reason are together."""
-        pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.left.items()]
-        parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.left]
+        pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.unread.items()]
+        parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.unread]
         pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
         secret = {(word.file, word.line) for word, _, _ in pieces if has_secret(word)}
         for number, (word, _, reason) in enumerate(pieces):
@@ -227,9 +227,9 @@ def statements(text: str, read_sibling: Beside | None, ledger: Ledger, file: str
 @dataclass(frozen=True)
 class _Source:
     first: str  # the text of the file that includes the others
-    beside: Beside | None
+    read_sibling: Beside | None
     ledger: Ledger
-    seen: set[str]  # files that are being read, or were
+    visited: set[str]  # files that are being read, or were
     cluster: str | None
 
     def included(self, name: str) -> tuple[str, str] | str:
@@ -237,15 +237,15 @@ class _Source:
         name = name.strip('"').replace("%c", self.cluster or "%c")
         if "*" in name:
             return "Slurm reads no patterns here"
-        if len(self.seen) >= MOST_FILES:
+        if len(self.visited) >= MOST_FILES:
             return f"more than {MOST_FILES} files include each other"
         parts = [part for part in re.split(r"/(?:\./+)*|^\./+", name.rpartition("../")[2]) if part][-_MOST_FOLDERS:]
         for path in ("/".join(parts[start:]) for start in range(len(parts))):
-            text = self.beside(path) if self.beside and path not in self.seen else None
-            if path in self.seen or text == self.first:
+            text = self.read_sibling(path) if self.read_sibling and path not in self.visited else None
+            if path in self.visited or text == self.first:
                 return "this file is read already"
             if text is not None:
-                self.seen.add(path)
+                self.visited.add(path)
                 return path, text
         return "give that file, too: put it beside this one"
 

@@ -74,7 +74,7 @@ def read_ansible(text: str, read_sibling: Beside | None = None) -> SiteFile:
     machines, jumps = _sorted_out(groups, hosts, functions, left_out)
     access = _access(groups, machines, jumps, left_out)
     left_out += [*_variables(groups, hosts), *domains((host.line, host.name) for host in machines if host.short)]
-    left_out += [*_groups(groups, members, machines, functions), *_beside(read_sibling)]
+    left_out += [*_groups(groups, members, machines, functions), *_unread_files(read_sibling)]
     _twice(machines)
     accepted = at_most(_machines(machines, functions, left_out))
     return SiteFile(
@@ -309,12 +309,12 @@ def _machines(
             guesses=() if by_group else ("functions",),
             addresses=addresses,
             bmc=bmc,
-            mac=_of_machine(host, "mac"),
-            serial=_of_machine(host, "serial"),
+            mac=_machine_value(host, "mac"),
+            serial=_machine_value(host, "serial"),
         )
 
 
-def _of_machine(host: _InventoryHost, key: str) -> str | None:
+def _machine_value(host: _InventoryHost, key: str) -> str | None:
     """Return the value in a host's variables for a key of its machine in an inventory; None without an accepted one."""
     names, kind = _MACHINE[key]
     texts = [host.own[name].text for name in names if name in host.own]
@@ -368,7 +368,7 @@ def _others(
     """Return the address of a host's management controller, and those on other networks."""
     bmc: str | None = None
     addresses: dict[str, str] = {}
-    for name, line, word, address in _given(host):
+    for name, line, word, address in _address_variables(host):
         if address in owners and owners[address][0] is host:
             continue  # the machine's own address, or one with two names
         if not _is_free(address, host, name, line, owners, left_out):
@@ -382,7 +382,7 @@ def _others(
     return bmc, addresses
 
 
-def _given(host: _InventoryHost) -> Iterator[tuple[str, int, str, str]]:
+def _address_variables(host: _InventoryHost) -> Iterator[tuple[str, int, str, str]]:
     """Yield a host's own variables that have addresses: name, line, the word for the network (or bmc), address."""
     for name, variable in host.own.items():
         if (word := _network_word(name)) and is_plain(variable.text):
@@ -411,7 +411,7 @@ def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[
         places += [(name, variable, False) for name, variable in group.variables.items()]
     reported: set[str] = set()
     kinds = {name: key for key, (names, _) in _MACHINE.items() for name in names}
-    taken_of = {name for host in hosts for name in host.own if name in kinds and _of_machine(host, kinds[name])}
+    taken_of = {name for host in hosts for name in host.own if name in kinds and _machine_value(host, kinds[name])}
     for name, variable, own in sorted(places, key=lambda place: place[1].line):
         is_used = name in _OWN or (own and name in taken_of) or variable.text.lower() in _AS_WRITTEN.get(name, ())
         if name in reported or is_used or (own and _network_word(name) and is_plain(variable.text)):
@@ -446,7 +446,7 @@ def _groups(
                 yield LeftOut(line, child, f"a group in {name} that this file does not have")
 
 
-def _beside(read_sibling: Beside | None) -> Iterator[LeftOut]:
+def _unread_files(read_sibling: Beside | None) -> Iterator[LeftOut]:
     """Report the other files with variables, which are not read."""
     for name in (*_FOLDERS, "ansible.cfg"):
         if read_sibling and (text := read_sibling(name)) is not None:

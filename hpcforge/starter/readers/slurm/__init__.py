@@ -147,10 +147,10 @@ def _machines(
             for word in record.words.values():
                 ledger.leave(word, next(iter(problems.values()), "it names no node"))
             continue
-        yield from _of_record(fields, own, gres, names)
+        yield from _record_machines(fields, own, gres, names)
 
 
-def _of_record(
+def _record_machines(
     fields: Fields,
     own: Mapping[str, int],
     gres: Mapping[str | None, Sequence[slurm_partitions.GresLine]],

@@ -148,7 +148,7 @@ def with_gres_conf(stated: GresGpus | None, lines: Sequence[GresLine], ledger: L
         guesses = tuple(dict.fromkeys((*stated.guesses, "number of GPUs")))
         stated = replace(stated, count=min(stated.count, counts[model]), guesses=guesses)
         for word in (word for line in lines if line not in same for word in line.words.values()):
-            if word in ledger.left:
+            if word in ledger.unread:
                 ledger.leave(word, _ONE_MODEL)
     for line in same:
         for key in ("nodename", "name", "type", "file", "count"):
