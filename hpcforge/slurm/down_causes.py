@@ -29,7 +29,7 @@ def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, l
     """Return the commands for a worker, by name. `credential` was made on the head."""
     return {
         "host": ["uname", "-n"],
-        **_of_units(slurmd_unit, munge_unit),
+        **_unit_questions(slurmd_unit, munge_unit),
         "log": ["sh", "-c", _LOG, "sh", slurmd_unit, "slurmd"],
         "rules": ["sh", "-c", "nft list ruleset 2>/dev/null; true"],
         "legacy": ["sh", "-c", _LEGACY],
@@ -41,13 +41,13 @@ def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, l
 def controller_questions(slurmctld_unit: str, munge_unit: str) -> dict[str, list[str]]:
     """Return the commands for a head whose Slurm lists no nodes, by name."""
     return {
-        **_of_units(slurmctld_unit, munge_unit),
+        **_unit_questions(slurmctld_unit, munge_unit),
         "log": ["sh", "-c", _LOG, "sh", slurmctld_unit, "slurmctld"],
         "munge_log": ["sh", "-c", _LOG, "sh", munge_unit, "munged"],
     }
 
 
-def _of_units(*units: str) -> dict[str, list[str]]:
+def _unit_questions(*units: str) -> dict[str, list[str]]:
     return {
         "units": ["systemctl", "show", f"--property={_SHOW}", *units],
         "processes": ["sh", "-c", _PROCESSES, "sh", *units],
