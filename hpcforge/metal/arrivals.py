@@ -44,7 +44,7 @@ class Arrivals:
         messages: queue.SimpleQueue[str],
     ) -> None:
         self.site, self._installs, self._check, self._reopen = site, installs, check, reopen
-        self._said = messages
+        self._messages = messages
         self.done: dict[str, Installation] = {}
         self._stopped = threading.Event()
         self.error: Exception | None = None  # what ended the installation of all
@@ -53,7 +53,7 @@ class Arrivals:
     def __enter__(self) -> Self:
         """Begin. Nodes that got a job since they were chosen are left out. Raises as `run.install.choose` does."""
         for installation in left_out(self.site, self._installs):
-            self._said.put(f"{installation.node}: left out: {installation.why}")
+            self._messages.put(f"{installation.node}: left out: {installation.why}")
             self.done[installation.node] = installation
         self._thread.start()
         return self
@@ -75,7 +75,7 @@ class Arrivals:
 
         try:
             if installs:
-                install(self.site, installs, check, self._said.put, finished=finished)
+                install(self.site, installs, check, self._messages.put, finished=finished)
         except _StoppedError:
             pass
         except Exception as error:
@@ -101,8 +101,8 @@ class Arrivals:
 
     def news(self, say: Callable[[str], None]) -> None:
         """Pass on what was said since the last time."""
-        while not self._said.empty():
-            say(self._said.get())
+        while not self._messages.empty():
+            say(self._messages.get())
 
     def wait(self, nodes: Sequence[str], say: Callable[[str], None]) -> bool:
         """Wait until the installation of these nodes has ended; False if it failed on one of them."""

@@ -247,7 +247,7 @@ class _Work:
         watch: InstallWatch,
         finished: Callable[[Installation], None],
     ) -> None:
-        self.site, self.of, self.pool, self.say = site, by_node, pool, say
+        self.site, self.by_node, self.pool, self.say = site, by_node, pool, say
         self.limit_s, self.answers, self.now_s, self.finished = watch.limit_s, watch.answers, watch.now_s, finished
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
@@ -257,8 +257,8 @@ class _Work:
         # not take threads from `pool`, which asks nodes for ssh.
         self.series = ThreadPoolExecutor(1)
         self.stopped = threading.Event()
-        self.again: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
-        self.told: set[str] = set()  # nodes whose controllers were asked to boot from the network
+        self.restarts: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
+        self.network_booted: set[str] = set()  # nodes whose controllers were asked to boot from the network
         self.refused: set[str] = set()  # nodes whose controllers refuse the login, or have another certificate
 
     def boot(self, names: Collection[str], *, network: bool = True) -> None:
@@ -270,9 +270,9 @@ class _Work:
     def _switch(self, names: Sequence[str], network: bool) -> None:
         remaining = dict.fromkeys(names)
         if network and not self.stopped.is_set():
-            self.told.update(names)
+            self.network_booted.update(names)
         try:
-            with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
+            with contextlib.closing(_started(self.site, self.by_node, names, network, self.stopped)) as outcomes:
                 for outcome in outcomes:
                     if outcome.reason in _REFUSED:
                         self.refused.add(outcome.node)
@@ -300,15 +300,15 @@ class _Work:
         names = [
             name
             for name in self.installs
-            if name in self.told - self.refused and (name in self.open or self.done[name].why)
+            if name in self.network_booted - self.refused and (name in self.open or self.done[name].why)
         ]
         self._boot_as_before(names)
-        for name in sorted(self.told & self.refused):
+        for name in sorted(self.network_booted & self.refused):
             self.say(f"{name}: it may still boot from the network: its controller refuses hpcforge")
 
     def _boot_as_before(self, names: Sequence[str]) -> None:
         off = []
-        for outcome in carried_out(self.of, names, Wish("boot-once", device="none")):
+        for outcome in carried_out(self.by_node, names, Wish("boot-once", device="none")):
             if outcome.state != "done":
                 command = command_line(
                     "power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none"
@@ -345,10 +345,10 @@ class _Work:
 
     def _start_again(self) -> None:
         """Start all that failed in this step together, in turns."""
-        for network, names in self.again.items():
+        for network, names in self.restarts.items():
             if names:
                 self.boot(names, network=network)
-        self.again = {True: [], False: []}
+        self.restarts = {True: [], False: []}
 
     def _switched(self, outcome: Outcome) -> None:
         tried = self.open.get(outcome.node)
@@ -376,14 +376,14 @@ class _Work:
             if tried.lasting_boot:
                 self.pool.submit(self._boot_as_before, [name])  # a slow controller is no reason to wait
         elif self._late(name):
-            self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
+            self._fail(name, _stopped_at(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
             tried.begun_s = self.now_s()
         elif record.state == "offered":
             # Firmware, which may take long, is over: what follows is a kernel and a link.
             tried.offered_s = tried.offered_s or self.now_s()
             if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
-                self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
+                self._fail(name, _stopped_at(record, self.limit_s * _OF_INSTALLER))
 
     def _record_key(self, name: str) -> str:
         """Record a node's host key; a failure ends nothing for the others. Returns how it came out."""
@@ -407,7 +407,7 @@ class _Work:
         if tried.installed_s is not None:  # what is installed is not written again: it only starts again
             now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
-            self.again[False].append(name)
+            self.restarts[False].append(name)
             return
         record = records_of(self.site).read().get(name)
         planned = self.installs[name]
@@ -415,7 +415,7 @@ class _Work:
         wipe = (record.disks if record else ()) or planned.wipes
         want(self.site, [name], {name: wipe} if wipe else {}, planned.image, _TRIES * self.limit_s / 3600)
         self.open[name] = _Try(tried.number + 1)
-        self.again[True].append(name)
+        self.restarts[True].append(name)
 
     def _finish(self, name: str, reason: str, console: Sequence[str] = ()) -> None:
         tried = self.open.pop(name)
@@ -456,7 +456,7 @@ def _unasked(record: Record | None) -> bool:
     return record is not None and record.state == "wanted"
 
 
-def _where_it_stopped(record: Record, limit_s: float) -> str:
+def _stopped_at(record: Record, limit_s: float) -> str:
     explanations = {
         "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
         "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",

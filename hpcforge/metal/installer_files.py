@@ -40,7 +40,7 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     if kind == "preseed":
         return {f"{node.name}.cfg": preseed(cluster, node, network, choices)}
     files = {
-        "user-data": "#cloud-config\n" + _not_in_it(node) + _yaml(user_data(cluster, node, choices)),
+        "user-data": "#cloud-config\n" + _disk_comment(node) + _yaml(user_data(cluster, node, choices)),
         "meta-data": _yaml({"instance-id": f"{cluster.name}-{node.name}", "local-hostname": node.name}),
     }
     if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
@@ -48,7 +48,7 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     return {f"{node.name}/{name}": text for name, text in files.items()}
 
 
-def _not_in_it(node: Node) -> str:
+def _disk_comment(node: Node) -> str:
     """Return a comment about disks: cloud-init starts on the disk that has the system already."""
     disks = disk_text(node.system_disk)
     return f"# Not in this file, and needed before it is read: system_disk with {disks}.\n" if disks else ""

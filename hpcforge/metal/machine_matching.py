@@ -225,8 +225,8 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
     """Return what the inventory lacks and machines say, by (node, key)."""
     added: dict[tuple[str, str], object] = {}
     machines = [*matches.nodes.values(), *matches.unknown]
-    serials = {entry.serial for entry in inventory.nodes.values()} | _of_several(shown.serial for shown in machines)
-    macs = {entry.mac for entry in inventory.nodes.values()} | _of_several(
+    serials = {entry.serial for entry in inventory.nodes.values()} | _repeated(shown.serial for shown in machines)
+    macs = {entry.mac for entry in inventory.nodes.values()} | _repeated(
         mac for shown in machines for mac in shown.macs
     )
     for node in nodes:
@@ -248,7 +248,7 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
     return added
 
 
-def _of_several(values: Iterable[str]) -> set[str | None]:
+def _repeated(values: Iterable[str]) -> set[str | None]:
     """Return the values of more than one machine, which identify none."""
     return {value for value, count in Counter(values).items() if count > 1}
 

@@ -29,7 +29,7 @@ class RedfishOrIpmi:
         self._ipmi: Ipmi | None = None  # None: Redfish does all
         self._ipmi_port = ipmi_port
         self._uefi = True
-        self._why = "it forgets one"
+        self._reason = "it forgets one"
 
     @property
     def quirks(self) -> Collection[str]:
@@ -62,7 +62,7 @@ class RedfishOrIpmi:
                 self._ipmi.set_boot(device)
             except BmcError as error:
                 hint = error.hint or "allow IPMI over LAN in the controller's settings"
-                raise BmcError(f"no boot override by Redfish ({self._why}); {error}", error.reason, hint) from None
+                raise BmcError(f"no boot override by Redfish ({self._reason}); {error}", error.reason, hint) from None
         elif device == "none" and self._may_use_ipmi():
             self._end_earlier_override()
 
@@ -78,7 +78,7 @@ class RedfishOrIpmi:
                 raise
             if isinstance(error, LostAnswerError) and self._override_reads(device):
                 return None
-            self._why = str(error).removeprefix(f"{self._redfish.access.address}: ")
+            self._reason = str(error).removeprefix(f"{self._redfish.access.address}: ")
             return quirk
         return quirk if quirk and not self._override_reads(device) else None
 

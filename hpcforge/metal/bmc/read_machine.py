@@ -32,7 +32,7 @@ class Nics:
     """Whether each has a link, by its MAC address."""
 
     linked: Mapping[str, bool]
-    whole: bool = True  # False: one could not be read
+    complete: bool = True  # False: one could not be read
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def _interfaces(bmc: Redfish, system: JsonObject) -> Iterator[_Nic]:
     for part in bmc.each(bmc.members(link(mapping(system, "EthernetInterfaces")))):
         # The current address is the one that boots, also where a blade's enclosure gave it another than its own.
         current, own = (mac_address(text(part, key)) for key in ("MACAddress", "PermanentMACAddress"))
-        if (mac := current or own) and not _of_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
+        if (mac := current or own) and not _leads_to_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
             yield _Nic(mac, text(part, "LinkStatus") == "LinkUp", _local(mac) and _local(own))
 
 
-def _of_manager(data: JsonObject) -> bool:
+def _leads_to_manager(data: JsonObject) -> bool:
     """Whether an interface leads to the machine's own controller."""
     names = " ".join(text(data, key, 100) for key in ("Id", "Name", "Description"))
     path = text(data, "UefiDevicePath", 500)
@@ -187,7 +187,7 @@ class _MachineReader:
             model=model,
             macs=tuple(nics.linked),
             linked=tuple(mac for mac, linked in nics.linked.items() if linked),
-            more_macs=not nics.whole,
+            more_macs=not nics.complete,
             memory_gib=memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),

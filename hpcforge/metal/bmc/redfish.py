@@ -113,7 +113,7 @@ class Redfish(RedfishService):
     def _reset_request(self, kind: Reset) -> tuple[str, str]:
         """Return the path and the type of a reset. Raises `BmcError`."""
         system = self.system()
-        action = _reset_of(system.data)
+        action = _reset_type(system.data)
         allowed, types = self._reset_types(action), _RESETS[kind]
         if allowed:
             types = tuple(name for name in types if name in allowed)
@@ -267,7 +267,7 @@ class Redfish(RedfishService):
             resources[path] = self.get(path).data
         machines = {path: data for path, data in resources.items() if text(data, "SystemType") != "DPU"}
         hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
-        hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
+        hosts = hosts or [path for path, data in machines.items() if _reset_type(data)]
         if len(hosts) != 1:
             names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
             which = (
@@ -283,5 +283,5 @@ class Redfish(RedfishService):
         return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)
 
 
-def _reset_of(data: JsonObject) -> JsonObject:
+def _reset_type(data: JsonObject) -> JsonObject:
     return mapping(mapping(data, "Actions"), "#ComputerSystem.Reset")

@@ -109,7 +109,7 @@ class _Machine:
         each_s = min(quirk.wait_s if quirk else 0.0, request.limit_s)
         for attempt in range(1, tries + 1):
             lost = self.ask(reset)
-            if self.seen(state, request.limit_s if lost or attempt == tries else each_s, every_s):
+            if self.reaches(state, request.limit_s if lost or attempt == tries else each_s, every_s):
                 return
             if lost:
                 raise lost
@@ -129,7 +129,7 @@ class _Machine:
             return error
         return None
 
-    def seen(self, state: Power, within_s: float, every_s: float) -> bool:
+    def reaches(self, state: Power, within_s: float, every_s: float) -> bool:
         """Whether the machine is in this state before the time is over."""
         until = time.monotonic() + within_s
         while self.power() != state:

@@ -121,7 +121,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
         return Choice(
             why=f"it has no disk {size}" if not large else f"it has {len(large)} of {need.drives} disks {size}"
         )
-    requested = [disk for disk in large if _is_named(disk, record)]
+    requested = [disk for disk in large if _is_requested(disk, record)]
     earlier = [disk for disk in disks if disk.marker and disk not in requested]
     if earlier:  # a boot loader finds the file system by its label, which both would have
         return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
@@ -137,7 +137,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
     if len(chosen) < need.drives:
         reason = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
         return Choice(why=f"{reason}: {listed(large)}")
-    if need.drives > 1 and (reason := _alike(chosen, disks)):
+    if need.drives > 1 and (reason := _shared_identity(chosen, disks)):
         return Choice(why=reason)
     written = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
     if written:
@@ -145,12 +145,12 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
     return Choice(chosen)
 
 
-def _is_named(disk: TargetDisk, record: Record) -> bool:
+def _is_requested(disk: TargetDisk, record: Record) -> bool:
     """Whether its data may go; a name is another disk's at the next boot, so it counts for an unfinished disk alone."""
     return disk.label in record.wipe and (bool(disk.serial) or disk.name in record.unfinished)
 
 
-def _alike(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
+def _shared_identity(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
     """Return why these may be no different disks: one that has two paths would be mirrored with itself."""
     for disk in chosen:
         if not disk.serial:

@@ -126,11 +126,11 @@ def installer() -> bytes:
         "scripts/init-premount": None,
         "scripts/init-premount/ORDER": (0o644, _ORDER.encode()),
         "scripts/init-premount/hpcforge": (0o755, script.replace(b"#!/bin/sh", b"#!/hpcforge/bin/sh", 1)),
-        "hpcforge/bin/busybox": (0o755, _found("busybox").read_bytes()),
+        "hpcforge/bin/busybox": (0o755, _find_program("busybox").read_bytes()),
     }
     entries |= {f"hpcforge/bin/{name}": "busybox" for name in _APPLETS}
     for program in _PROGRAMS:
-        entries |= _with_libraries(_found(program))
+        entries |= _with_libraries(_find_program(program))
     entries |= {f"hpcforge/{name}": (0o644, content) for name, content in files().items()}
     return gzip.compress(cpio(entries), 6, mtime=0)
 
@@ -180,7 +180,7 @@ def _libraries(program: Path) -> Iterator[Path]:
         yield from (Path(word) for word in words if word.startswith("/") and Path(word).is_file())
 
 
-def _found(program: str) -> Path:
+def _find_program(program: str) -> Path:
     path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
     if path is None:
         raise InstallerError(f"{program} is not installed here", f"apt-get install {' '.join(PACKAGES)}")

@@ -121,7 +121,7 @@ def boot_script(boots: Boots, mac: str, platform: str, source: str) -> Reply:
 
 def begin(boots: Boots, token: str, source: str, body: bytes) -> Reply:
     """Return what the machine with this token writes, its disks and its identity, or why it writes nothing."""
-    own = _of_token(boots, token, source)
+    own = _find_record(boots, token, source)
     if own is None:
         return _REFUSED
     digest = _sha256(token)
@@ -149,7 +149,7 @@ def begin(boots: Boots, token: str, source: str, body: bytes) -> Reply:
 
 def end(boots: Boots, token: str, source: str, body: bytes) -> Reply:
     """Take the host keys of a machine that is installed."""
-    record = _of_token(boots, token, source)
+    record = _find_record(boots, token, source)
     if record is None or record.state != "begun":
         return _REFUSED
     keys = tuple(" ".join(line.split()[:2]) for line in body.decode("ascii", "replace").splitlines() if line.strip())
@@ -164,7 +164,7 @@ def end(boots: Boots, token: str, source: str, body: bytes) -> Reply:
 
 def broken(boots: Boots, token: str, source: str, body: bytes) -> Reply:
     """Take why an installation ended badly."""
-    record = _of_token(boots, token, source)
+    record = _find_record(boots, token, source)
     if record is None or record.state != "begun":
         return _REFUSED
     first, *lines = [
@@ -175,7 +175,7 @@ def broken(boots: Boots, token: str, source: str, body: bytes) -> Reply:
     return Reply(200, "noted\n")
 
 
-def _of_token(boots: Boots, token: str, source: str) -> Record | None:
+def _find_record(boots: Boots, token: str, source: str) -> Record | None:
     """Return the record with this token, if the request comes from its node's address."""
     digest = _sha256(token)
     address = {host.name: host.address for host in boots.hosts.values()}
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path != "/machine/boot.ipxe":
             return self._send(Reply(404))
         mac, platform = (query.get(key, [""])[0] for key in ("mac", "platform"))
-        return self._send(boot_script(self.server.of, mac, platform, self._source))
+        return self._send(boot_script(self.server.boots, mac, platform, self._source))
 
     def do_POST(self) -> None:
         """Something that needs a token."""
@@ -236,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
         if respond is None or not size.isdecimal() or int(size) > _LARGEST:
             return self._send(Reply(404))
         body = self.rfile.read(int(size))
-        return self._send(respond(self.server.of, self.headers.get("X-Token", "")[:200], self._source, body))
+        return self._send(respond(self.server.boots, self.headers.get("X-Token", "")[:200], self._source, body))
 
     @property
     def _source(self) -> str:
@@ -263,14 +263,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     request_queue_size = 1024  # of a whole cluster that is switched on at once; nginx would answer 502 to the rest
 
     def __init__(self, socket: Path, boots: Boots) -> None:
-        self.of, self.id = boots, secrets.token_hex(16)
+        self.boots, self.id = boots, secrets.token_hex(16)
         super().__init__(str(socket), _Handler)
 
     def handle_error(self, *_: object) -> None:
         """Print a line where a traceback would be; nothing of a machine that did not wait for its answer."""
         error = sys.exception()
         if not isinstance(error, ConnectionError | TimeoutError):
-            _say_refused(self.of, f"a request failed: {type(error).__name__}: {error}")
+            _say_refused(self.boots, f"a request failed: {type(error).__name__}: {error}")
 
 
 @contextmanager
