@@ -25,7 +25,7 @@ from hpcforge.blueprint.sections.storage import FileSystemSection, storage_findi
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 
-# What `slurm` says wrongly of who reaches workers and of what jobs have for themselves.
+# Errors in `slurm` about ssh to workers and about folders that jobs have for themselves.
 _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr"))
 _SHARED = frozenset(("/home", "/mnt", "/opt", "/srv", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"))
 _WITHIN = {
@@ -384,7 +384,7 @@ def idle_worker_findings(draft: Draft, declared: NamedNodes) -> Findings:
         return
     partitions = _partition_nodes(draft, declared).values()
     if None in partitions:
-        return  # a name that is wrong there may be why
+        return  # a wrong name there may be the reason
     used = {name for names in partitions for name in names or ()}
     idle: dict[str, list[str]] = {}
     for name in workers:
@@ -425,12 +425,12 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
 def acceptance_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield smoke tests that cannot run, by their nodes, options and times."""
     workers = declared.with_function("worker")
-    sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
+    sure = declared.names_known and draft.intact("nodes")  # else a wrong name there may make one unknown
     slurm: SlurmSection | None = draft.sections["slurm"]
     sure = sure and draft.keys_intact("slurm", "partitions")
     intact = slurm is not None and draft.intact("slurm", "partitions")
     nodes = _partition_nodes(draft, declared) if intact else dict.fromkeys(draft.keys("slurm", "partitions"))
-    wrong = {name for name, names in nodes.items() if set(names or ()) - set(workers)}  # which is an error there
+    wrong = {name for name, names in nodes.items() if set(names or ()) - set(workers)}  # another check reports it
     partitions = {name: None if name in wrong else names for name, names in nodes.items()}
     words = node_sets.with_words(declared.workers_known(draft), partition=partitions)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}

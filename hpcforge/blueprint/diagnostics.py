@@ -22,16 +22,16 @@ from hpcforge.errors import ExpectedError
 
 Severity = Literal["error", "warning", "not-checked"]
 
-MAX_SHOWN = 100  # errors, and as many warnings: nobody mends more at a time
-MAX_KEPT = 1_000  # errors of YAML, and of the schema
-_SHOWN_COLUMNS = 160  # of a source line
-_LOOK_BACK = 16_384  # characters before them in which a secret may begin that is not to be shown
-_SHOWN_TEXT = 2_000  # characters of a message, and of a hint
-_MAX_CANDIDATES = 64  # words that are compared letter by letter: 30 us each
-_MAX_COMPARED = 4  # of those: whose steps to the word are counted, 1 ms each at most
-_LISTED_CHARACTERS = 600  # of known words in a hint
-_SHOWN_CHARACTERS = 80  # of a value inside a message
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
+MAX_SHOWN = 100  # errors, and as many warnings: people correct no more at a time
+MAX_KEPT = 1_000  # errors of the YAML and of the schema
+_SHOWN_COLUMNS = 160  # columns of a source line
+_LOOK_BACK = 16_384  # characters before them that may begin a secret, which is not shown
+_SHOWN_TEXT = 2_000  # characters of a message or a hint
+_MAX_CANDIDATES = 64  # words compared letter by letter: 30 us each
+_MAX_COMPARED = 4  # candidates whose edits are counted: at most 1 ms each
+_LISTED_CHARACTERS = 600  # length of all words that a hint lists
+_SHOWN_CHARACTERS = 80  # length of a value inside a message
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # line breaks of YAML 1.1
 _SECRET = re.compile(
     r"(?is)((?<!\w)(?>\w*?(?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key))\w*+[\"']?+\s*+[:=]\s*+)\S.*"
     r"|(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*"
@@ -70,7 +70,7 @@ class Diagnostic:
     source: SourceFile
     mark: Mark | None = None
     hint: str | None = None
-    stands_for: int = 1  # of thousands the first are kept, and one that stands for the others
+    stands_for: int = 1  # of thousands of entries the first are kept, and one stands for the others
 
     def __post_init__(self) -> None:
         """Take the file from the mark, where that is of an included one."""
@@ -274,7 +274,7 @@ def odd_characters(text: str) -> str | None:
 def _excerpt(line: str, mark: Mark) -> Sequence[str]:
     """Return the source line and a caret line below it; a long line is cut around the caret, a secret is not shown."""
     start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
-    begin = max(0, start - _LOOK_BACK)  # of a line of megabytes only this part is read
+    begin = max(0, start - _LOOK_BACK)  # only this part of a line of megabytes is read
     text = _mask(line[begin : start + _SHOWN_COLUMNS])[start - begin :]
     shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
     before = shown[: mark.column - 1 - start]

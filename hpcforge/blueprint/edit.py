@@ -18,8 +18,8 @@ import yaml
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, Loc, plain, read_bytes
 from hpcforge.errors import ExpectedError
 
-# Bare, to other tools: a number, a date, a truth value or null, by YAML 1.1 (https://yaml.org/type/) or 1.2. A serial
-# number 0006 is 6. `on` is a key of blueprints, and true to YAML 1.1 alone.
+# Other tools read these words as a number, a date, a truth value or null (YAML 1.1, https://yaml.org/type/, or 1.2).
+# A serial number 0006 becomes 6. `on` is a key of blueprints, and true in YAML 1.1 alone.
 _TYPED = re.compile(
     r"(?i)null|true|false|yes|no|off|[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]+|0o[0-7]+|0b[01_]+|"
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[ t].*)?"
@@ -86,7 +86,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     new = {entry: own for entry, own in of_entry.items() if entry not in entries}
     if new and not entries:
         text = _set(text, root, SetValue((section,), new))
-    else:  # from the end of the file on, so that what was read of the places before still holds
+    else:  # from the end of the file on, so that the places before stay valid
         for entry in reversed(new):
             text = _set(text, root, SetValue((section, entry), new[entry]))
     old: list[tuple[float, float, SetValue]] = []
@@ -94,7 +94,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
         if entry in new:
             continue
         start, own_keys = entries[entry][0].start, entries[entry][1].entries
-        if not own_keys and len(own) > 1:  # one place for all of them
+        if not own_keys and len(own) > 1:  # all of them get one place
             old.append((start, 0, SetValue((section, entry), own)))
             continue
         for key, value in own.items():
@@ -171,8 +171,8 @@ class _Span:
     end: int
     kind: str  # "scalar", "mapping", "sequence"
     flow: bool = False  # written in braces or brackets
-    style: str | None = None  # of a scalar: None or its quote
-    entries: dict[str | int, tuple[_Span, _Span]] = field(default_factory=dict)  # key's span and value's
+    style: str | None = None  # quote of a scalar; None: it has none
+    entries: dict[str | int, tuple[_Span, _Span]] = field(default_factory=dict)  # spans of key and value
 
 
 def _edit(text: str, edit: Edit) -> str:
@@ -304,7 +304,7 @@ def _spans(text: str) -> _Span:
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             span = opened.pop()
             keys.pop()
-            # the parser ends a block where the next token begins: behind comments that are not its own
+            # the parser ends a block at the next token, behind comments that belong elsewhere
             last = max((value.end for _, value in span.entries.values()), default=span.end)
             span.end = _offsets(event)[1] if span.flow else last
     if root is None:

@@ -15,11 +15,11 @@ from itertools import product
 
 from hpcforge.errors import ExpectedError
 
-MAX_NAMES = 131_072  # of a hostlist, and nodes of a blueprint: more than any cluster has; 0.2 s and 20 MiB to expand
-_MAX_CHARACTERS = 253  # of a name from brackets: as much as DNS takes
+MAX_NAMES = 131_072  # names of a hostlist, nodes of a blueprint: more than any cluster has; 0.2 s and 20 MiB to expand
+_MAX_CHARACTERS = 253  # length of a name with expanded brackets: the limit of DNS
 
 _UNCOUNTED = 10**12
-_MANY_NUMBERS = 100  # names with several numbers that ClusterShell still folds in an instant
+_MANY_NUMBERS = 100  # names with several numbers that ClusterShell folds in an instant
 
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _PLAIN = re.compile(r"[a-z0-9.-]+")
@@ -40,7 +40,7 @@ class HostlistError(ExpectedError, ValueError):
 
 def expand(text: str) -> tuple[str, ...]:
     """Return the names in the order written. Raises `HostlistError`; never runs or reads anything."""
-    if _PLAIN.fullmatch(text):  # by far the most frequent: one name
+    if _PLAIN.fullmatch(text):  # the most frequent case: one name
         return (text,)
     parts = _parts(text)
     for part in parts:
@@ -90,7 +90,7 @@ def _shortest(ranges: list[str]) -> str:
     by_pattern = {_pattern(text): text for text in ranges}
     if len(by_pattern) < len(ranges):
         return _folded(ranges)
-    return ",".join(by_pattern[pattern] for pattern in sorted(by_pattern))  # no two have anything to fold
+    return ",".join(by_pattern[pattern] for pattern in sorted(by_pattern))  # no two names can be folded
 
 
 def _pattern(text: str) -> str:
@@ -184,7 +184,7 @@ def _check_characters(part: str) -> None:
 def _size(part: str) -> int:
     """Count the names a part stands for, up to a trillion: a number of many digits takes long to multiply and print."""
     size = 1
-    pieces = _BRACKETS.split(part)  # text and what brackets hold, in turn
+    pieces = _BRACKETS.split(part)  # text and content of brackets, in turn
     if len(pieces) > 1 and sum(map(len, pieces[::2])) + len(pieces) // 2 > _MAX_CHARACTERS:
         raise HostlistError(f"expands to names longer than {_MAX_CHARACTERS} characters")
     for brackets in pieces[1::2]:
@@ -211,7 +211,7 @@ def _count(brackets: str) -> int:
 
 def _expand_part(part: str) -> Iterator[str]:
     """Yield the names of a part, the last brackets counting fastest."""
-    pieces = _BRACKETS.split(part)  # text, what is in brackets, text, ...
+    pieces = _BRACKETS.split(part)  # text, content of brackets, text, ...
     choices = [_numbers(piece) if index % 2 else (piece,) for index, piece in enumerate(pieces)]
     return map("".join, product(*choices))
 

@@ -14,7 +14,7 @@ from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, quote
 from hpcforge.blueprint.reader import MAX_VALUES, Document, Mapping, Scalar, Sequence, Tree, find, read_inside_of
 
 MOST_FILES = 64
-DEEPEST = 4  # files that include each other
+DEEPEST = 4  # levels of files that include each other
 KEY = "include"
 
 

@@ -35,13 +35,13 @@ class Newcomers:
     """Machines that get names. Without addresses, nodes to add get those that follow the group's last one."""
 
     names: tuple[str, ...]
-    like: str | None = None  # a node of the group that grows; None: the one whose names are spelled alike
+    like: str | None = None  # a node of the group that grows; None: the group with similar names
     addresses: tuple[str, ...] = ()
-    host_keys: tuple[str, ...] = ()  # of one new node
-    macs: tuple[str, ...] = ()  # these three: none, or one for each new node
-    bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma between
+    host_keys: tuple[str, ...] = ()  # host keys of one new node
+    macs: tuple[str, ...] = ()  # macs, bmcs, serials: none, or one for each new node
+    bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma
     serials: tuple[str, ...] = ()
-    same: bool = False  # of a replacement: the machine stays, and gets another operating system
+    same: bool = False  # a replacement keeps the machine, and gets another operating system
 
 
 def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:

@@ -17,14 +17,14 @@ from hpcforge.blueprint.diagnostics import closest, quote
 from hpcforge.errors import ExpectedError
 
 EACH_PARTITION = "each partition"
-Spell = Callable[[Sequence[str]], str]  # names as a hostlist
+Spell = Callable[[Sequence[str]], str]  # spells names as a hostlist
 
 _OPERATOR_OR_BRACKETS = re.compile(r"[,!]|\[[^\]]*+")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # as names of partitions, nodes, racks and functions are spelled
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # spelling of partitions, nodes, racks and functions
 _MARK = re.compile(r"@(?:[a-z]+:)?")
 _MARKED = re.compile(r"@(?:([a-z]+):)?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})")
-_TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
-_MARKED_ONLY = ("hardware",)  # kinds of words that need their mark: a model can be spelled as a rack is
+_TAKEN = ("all", "head", "login", "storage", "worker")  # words with a meaning of their own
+_MARKED_ONLY = ("hardware",)  # kinds that need their mark: a model may be spelled like a rack
 _SHOWN = 12
 
 
@@ -39,10 +39,10 @@ class KnownNames:
     """What may be named: nodes, and words by their kind. A word's nodes are None as long as nobody knows them."""
 
     nodes: Mapping[str, None]
-    everything: tuple[str, ...]  # what `all` means
+    everything: tuple[str, ...]  # the nodes of `all`
     words: Mapping[str, Mapping[str, tuple[str, ...] | None]] = field(
         default_factory=dict
-    )  # "rack" -> its name -> nodes
+    )  # kind, such as "rack", to name to nodes
 
     def within(self, nodes: Iterable[str]) -> KnownNames:
         """Limit each word to those of its nodes that are among some, for sets that may name only workers."""

@@ -17,7 +17,7 @@ _KEY_TYPES = rf"{_HOST_KEY_TYPES}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh
 _PUBLIC_KEY = rf"(?:{_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [A-Za-z0-9@._+:/ -]{{1,200}})?"
 _HOST_KEY = rf"(?:{_HOST_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [!-~]{{1,200}})?"
 
-_A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # how one looks
+_A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # an example
 _KEY_LINE = Matches(
     _PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options", _A_KEY, guess=suggestions.plainer
 )

@@ -21,7 +21,7 @@ from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.errors import ExpectedError
 
-ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
+ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME names a role of `software.site_roles`
 A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
 _DECLARES = re.compile(r"^(?:services|vars|container_runtime|memory):", re.MULTILINE)
 ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
@@ -84,9 +84,9 @@ class RoleDeclarations:
     on: Mapping[str, str]
     roles: tuple[str, ...]
     container_runtimes: tuple[str, ...] = ()
-    accepted: Mapping[str, str] = field(default_factory=dict)  # kinds of contributions, by the role that accepts them
+    accepted: Mapping[str, str] = field(default_factory=dict)  # role by the kind of contribution that it accepts
 
-    memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # by role, of those that declare it
+    memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # memory by role, if the role declares any
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
@@ -135,7 +135,7 @@ def _read_declaration(folder: Path) -> _RoleFile:
     path = folder / ROLES.file
     try:
         text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")
-        if not _DECLARES.search(text):  # most roles: reading YAML takes longer
+        if not _DECLARES.search(text):  # most roles declare nothing, and reading YAML takes longer
             return _RoleFile()
         return _RoleFile.model_validate(_yaml(text, path))
     except OSError as error:
@@ -145,7 +145,7 @@ def _read_declaration(folder: Path) -> _RoleFile:
             f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}{_new_name(detail)}" for detail in error.errors()
         )
         raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error
-    except ValueError as error:  # it lies elsewhere, or is not UTF-8
+    except ValueError as error:  # the file is outside the folder, or is not UTF-8
         raise DeclarationError(f"{path}: the file cannot be read: {error}") from error
 
 

@@ -19,8 +19,8 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.suggestions import pairs, whole
 
 _MAPPINGS = (dict, Mapping)
-_PART = 3  # letters of a key that is a part of one that there is
-_SHOWN = 6  # entries of a list that are written out
+_PART = 3  # letters of a word that is part of an existing key
+_SHOWN = 6  # entries of a list that are shown
 
 
 def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:

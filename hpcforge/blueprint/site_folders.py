@@ -22,12 +22,12 @@ from hpcforge.blueprint.values import FILE_PATH
 class Addition:
     """What a site may add in folders of its own: in each of them a folder NAME with a certain file in it."""
 
-    what: str  # as people call one
-    file: str  # that makes a folder one
+    what: str  # the word in messages, such as "role"
+    file: str  # a folder with this file is one
     key: Loc  # where a blueprint names the folders
-    known_by: tuple[Loc, ...]  # what of a blueprint follows from those there are
+    known_by: tuple[Loc, ...]  # parts of a blueprint that depend on the existing folders
     is_name: Callable[[str], object]
-    a_name: str  # how a name is made, for people
+    a_name: str  # the form of a name, for messages
 
 
 @dataclass(frozen=True)

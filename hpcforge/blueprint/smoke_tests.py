@@ -29,10 +29,10 @@ from hpcforge.launchers import CONTAINERS, LAUNCHERS, ContainerName, LauncherNam
 
 # The launches of a smoke test, as its `test.yaml` lists them, and the ranks that they need.
 MOST_LAUNCHES = 16
-ADDED = ("launch", "scratch")  # options that the program of a test with launches gets besides its own
+ADDED = ("launch", "scratch")  # further options of a program whose test has launches
 _NO_KILL = "a launch that ends by itself is not killed"
 
-# What hpcforge sets for each process, and what changes how programs are found or loaded.
+# Variables that hpcforge sets for each process, and variables that change how programs are located or loaded.
 _SET = re.compile(
     r"PATH|HOME|LANG|OMP_NUM_THREADS|TMPDIR|XDG_CACHE_HOME|USE_LIBUV|IFS|ENV|PET_(?:NODE_RANK|NNODES|NPROC.*|RDZV.*|MASTER.*)"
     r"|(?:PYTHON|LD_|SLURM|BASH).*|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
@@ -49,7 +49,7 @@ LaunchName = Annotated[
 _Name = Annotated[
     str, v.Matches(r"[A-Z][A-Z0-9_]{0,63}", "an environment variable: upper-case letters, digits and _", "NCCL_DEBUG")
 ]
-# srun takes names and values as one word with commas between.
+# srun takes variables as one word, separated by commas.
 _Value = Annotated[
     str, v.Matches(r"[A-Za-z0-9_./:@+-]{1,200}", "a value of up to 200 letters, digits and _./:@+-", "INFO")
 ]
@@ -131,17 +131,17 @@ Bound = Literal[
 ]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
 Operation = Literal["point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
-OneGpu = Literal["bf16-product", "host-copy"]  # what each GPU does by itself
-_UNITS = {"bf16-product": "TFLOP/s"}  # of what is derived; of all else GB/s
+OneGpu = Literal["bf16-product", "host-copy"]  # operations of each GPU alone
+_UNITS = {"bf16-product": "TFLOP/s"}  # units of derived numbers; all others are in GB/s
 Level = Literal["smoke", "quick", "standard"]
-LEVELS: tuple[Level, ...] = get_args(Level)  # each has the tests of those before it
+LEVELS: tuple[Level, ...] = get_args(Level)  # each level includes the tests of the levels before it
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,39})(?::([a-z_]{1,20}))?\}")
-OF_NODES = ("median", "worst", "worst_node")  # of the numbers of several nodes
+OF_NODES = ("median", "worst", "worst_node")  # summaries of the numbers of several nodes
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_TAKEN = frozenset({"ranks", "in_turn", "torch"}) | sys.stdlib_module_names  # programs share one folder on a node
-_SAID = frozenset({"event", "test", "host", "rank", "task"})  # what an event says besides its measures
+_TAKEN = frozenset({"ranks", "in_turn", "torch"}) | sys.stdlib_module_names  # all programs are in one folder of a node
+_SAID = frozenset({"event", "test", "host", "rank", "task"})  # keys of an event besides its measures
 
 MeasureName = Annotated[
     str,
@@ -152,9 +152,9 @@ MeasureName = Annotated[
         _SAID,
     ),
 ]
-# What a program is told besides its options: by us, by whoever tests the tests, or by people.
+# Options of each program besides its own: from hpcforge, from tests of the smoke tests, and from people.
 _TOLD = frozenset({"json", "timeout_s", "limit_s", "inject", "next", "help"})
-_HOLD_COMMAS = ("text", "path")  # types of which a list could not be told apart again
+_HOLD_COMMAS = ("text", "path")  # types whose lists could not be separated again
 OptionName = Annotated[
     str,
     v.Matches(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-_LONGEST = 100  # characters of a value that is guessed at
+_LONGEST = 100  # length of a value for which a guess is made
 
 TRUTHS = {
     **dict.fromkeys(("yes", "y", "on", "true", "1"), "true"),

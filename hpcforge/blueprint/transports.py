@@ -12,7 +12,7 @@ from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Finding
 from hpcforge.launchers import LAUNCHERS
 
-NODES = "nodes"  # the network that has the addresses of nodes
+NODES = "nodes"  # the network with the addresses of nodes
 
 _Network = Annotated[str, v.Matches(r"[a-z][a-z0-9_-]{0,39}", "`nodes`, or the name of a network", NODES)]
 _Name = Annotated[

@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from hpcforge.errors import UsageError
 
 MAX_YAML = 1 << 20  # bytes of role.yaml and test.yaml: the largest shipped one has 6 KiB
-MAX_TEXT = 16 << 20  # bytes of any other file: a node looks at no larger one
-MAX_FILES = 10_000  # in one folder, with all that are below it
+MAX_TEXT = 16 << 20  # bytes of any other file: nodes refuse a larger one
+MAX_FILES = 10_000  # files in a folder and all folders below it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DEEPEST = 32

@@ -43,7 +43,7 @@ class Finding:
     hint: str | None = None
     severity: Severity = "error"
     key: bool = False
-    meant: str | None = None  # the key that an unknown one was probably meant to be
+    meant: str | None = None  # the existing key that an unknown one probably stands for
 
     def place(self, root: Mapping, source: SourceFile) -> Diagnostic:
         """Turn the location into line and column."""
@@ -54,9 +54,9 @@ class Finding:
 class InputCheck(Generic[Given]):
     """A check of input files: a row of `hpcforge.cluster.check_table`, and what `hpcforge explain CODE` prints."""
 
-    code: str  # words with hyphens, which no rule and no smoke test has; a code is never given to another check
-    title: str  # what has to hold
-    reads: str  # the sections or keys that it compares
+    code: str  # words with hyphens; differs from codes of rules and names of smoke tests, and is never reused
+    title: str  # the condition that must hold
+    reads: str  # the compared sections or keys
     function: Callable[Given, Iterator[Finding]]
 
 
@@ -65,7 +65,7 @@ class Draft:
     """The sections of a file that could be typed; an absent or hopeless one is its default, or None if it has none."""
 
     document: Document
-    model: BaseModel | None  # the whole, if nothing is wrong
+    model: BaseModel | None  # the typed document if it has no error
     sections: Data
     broken: frozenset[Loc]
 
@@ -127,7 +127,7 @@ def validate(
     explained = [_explain(detail, model, data, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
     findings = _without_consequences(explained)
     if document.complete:
-        shown = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
+        shown = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors are the reason
         diagnostics += [finding.place(document.root, document.source) for finding in shown]
         diagnostics += others(document.source, len(details) - MAX_KEPT)
     broken = unread | {_without_tags(detail["loc"]) for detail in details}
@@ -164,7 +164,7 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
                     (alias, *_without_tags(detail["loc"]))
                     for detail in error.errors(include_url=False, include_input=False)
                 ]
-                for parent, key in [_around(holder, loc) for loc in locs]:  # all are found before the first goes
+                for parent, key in [_around(holder, loc) for loc in locs]:  # locate all before one is removed
                     parent.pop(key, None)
         else:
             yield alias, None if field.is_required() else field.get_default()
@@ -182,7 +182,7 @@ def _around(holder: Data, loc: Loc) -> tuple[Data, str]:
     smallest = (holder, str(loc[0]))
     for step in loc:
         if not isinstance(parent, dict) or step not in parent:
-            break  # missing: the entry around it goes
+            break  # a key is missing: the entry around it is removed
         smallest = (parent, cast("str", step))
         parent = parent[step]
     return smallest

@@ -47,7 +47,7 @@ _PGP_KEY = v.Matches(
     guess=suggestions.plainer,
 )
 
-# Not those by which a machine finds its root file system and its first program, or where hpcforge does not get in.
+# Excluded: arguments that locate the root file system or the first program, or that would lock hpcforge out.
 _KERNEL_ARGUMENT = v.Matches(
     r"(?!(?:root|rootflags|rootfstype|init|rdinit|initrd|ro|rw|single|emergency|rescue|break|systemd[.]unit|BOOT_IMAGE)"
     r"(?:=|$))[A-Za-z][A-Za-z0-9_.:/=,-]{1,199}",
@@ -136,7 +136,7 @@ TypeName = Literal[
     "host_port",
     "url",
 ]
-MAY_BE_EMPTY: tuple[TypeName, ...] = ("mail_address", "host_port", "url")  # as a default: there is none
+MAY_BE_EMPTY: tuple[TypeName, ...] = ("mail_address", "host_port", "url")  # an empty default means no value
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
     "name": ValueType(v.SectionName),

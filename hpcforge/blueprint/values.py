@@ -24,13 +24,13 @@ _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
 _DOMAIN_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*\.[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?"
 _IPV4 = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
-_CATALOG = "x-catalog"  # in a JSON Schema while it is made
-_GUESSED = 200  # characters of a text that is guessed at
+_CATALOG = "x-catalog"  # present in a JSON Schema only while it is built
+_GUESSED = 200  # length of a text for which a guess is made
 
 _USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
 _A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a letter first"
 
-# What firmware has in place of a serial number that no maker wrote: dmidecode's words, AMI's and OEMs' defaults.
+# Texts of firmware in place of a missing serial number: dmidecode's words, AMI's and OEMs' defaults.
 _NO_SERIAL = re.compile(
     r"0+|x+|0?123456789|default([ ._-]?string)?|unknown|undefined|none|null|empty|invalid|n[/.]?a|o\.?e\.?m\.?|"
     r"not[ ._-]?(specified|available|applicable|provided|present|defined|set)|to[ ._-]?be[ ._-]?filled.*|"
@@ -46,7 +46,7 @@ root daemon bin sys sync games man lp mail news uucp proxy www-data backup list 
 chrony unbound dnsmasq polkitd systemd-network systemd-resolve systemd-timesync systemd-coredump
 """
 _RESERVED_USERS = frozenset(_SYSTEM_ACCOUNTS.split())
-# Further groups of Debian's and of those packages: who is in one has rights on every node.
+# Further groups of Debian and of those packages: members have rights on every node.
 _SYSTEM_GROUPS = """
 adm tty disk kmem dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp video sasl plugdev staff
 users nogroup input sgx kvm render crontab netdev ssl-cert docker systemd-journal _ssh wheel
@@ -136,7 +136,7 @@ def whole(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if re.fullmatch(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
-        raise refusal(f"{quote(value)} is below 0")  # the hint has what the field's bounds are
+        raise refusal(f"{quote(value)} is below 0")  # the hint has the bounds of the field
     if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
         guess = suggestions.whole(value)
         hint = f"write {guess}" if guess else "digits only, for example 64; a unit is in the name of the key"
@@ -385,7 +385,7 @@ Serial = Annotated[
 ]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
-# bounds first: only so do they reach the JSON Schema of a field that may also be null
+# bounds come first: otherwise they do not reach the JSON Schema of a field that may be null
 Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]
 CoresPerSocket = Annotated[int, Field(ge=1, le=512), BeforeValidator(whole)]
 ThreadsPerCore = Annotated[int, Field(ge=1, le=8), BeforeValidator(whole)]
@@ -495,7 +495,7 @@ Sentence = Annotated[
         "RMA 4711: a DIMM is out",
     ),
 ]
-# What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
+# Settings that hpcforge writes, and settings that name programs, files or further configuration; in any case.
 _SLURM_OWNED = re.compile(
     r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"
     r"job(?:acct|comp|container|credential|submit).*|.*(?:dir|location|logfile|pidfile|program|prog|script)|plugstack.*|"
@@ -514,7 +514,7 @@ def may_set(name: str) -> bool:
     return not _SLURM_OWNED.fullmatch(name)
 
 
-# What hpcforge writes of a partition itself, and where a blueprint says it.
+# Parameters of a partition that hpcforge writes, with their place in a blueprint.
 _PARTITION_OWNED = {
     "nodes": "`nodes` of the partition",
     "default": "`default` of the partition",

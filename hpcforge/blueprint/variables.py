@@ -23,7 +23,7 @@ from hpcforge.blueprint.value_types import MAY_BE_EMPTY, TYPES, TypeName, list_o
 
 VariableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-# pydantic takes a millisecond to make each, and most variables have one of few types
+# pydantic takes a millisecond to build each, and most variables share few types
 _ADAPTERS: dict[tuple[Hashable, ...], TypeAdapter[object]] = {}
 _NUMBERS: Mapping[TypeName | None, tuple[type, Any]] = {"whole": (int, v.whole), "number": (float, v.number)}
 
@@ -86,7 +86,7 @@ class Variable(BaseModel):
         value_type = TYPES[self._of].written
         if self._of in _NUMBERS:
             number, check = _NUMBERS[self._of]
-            # bounds first: only so do they reach the JSON Schema of a field that may also be null
+            # bounds come first: otherwise they do not reach the JSON Schema of a field that may be null
             bounds = Field(ge=_plain(self.at_least), le=_plain(self.at_most))
             value_type = Annotated[number, bounds, BeforeValidator(check)]
         return list_of(value_type) if self.list_of else value_type
@@ -137,7 +137,7 @@ def _plain(bound: float | None) -> float | None:
 class Chosen(Section):
     """What a blueprint chooses of the variables of a role, or of the options of a smoke test."""
 
-    declared: ClassVar[Mapping[str, Variable]] = {}  # what it was made from
+    declared: ClassVar[Mapping[str, Variable]] = {}  # the variables that this model was made from
 
     def by_name(self) -> dict[str, Any]:
         """Every one that has a value, as templates and code get it."""

@@ -13,7 +13,7 @@ from hpcforge.blueprint.sections.nodes import Function, NodeGroup
 from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 
-# What names nodes in a blueprint: hostlists, and words for functions, groups and racks. Pure.
+# Names for nodes in a blueprint: hostlists, and words for functions, groups and racks. Pure.
 
 
 _NO_PINS: Mapping[str, Place] = MappingProxyType({})
@@ -68,8 +68,8 @@ class NamedNodes:
     """The nodes that a blueprint names, seen past what is wrong with them."""
 
     def __init__(self, draft: Draft) -> None:
-        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first one wins
-        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
+        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first key wins
+        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has, too
         self.names_known = True
         self.too_many = False
         self._names: node_sets.KnownNames | None = None

@@ -10,12 +10,12 @@ import yaml
 from hpcforge.blueprint.diagnostics import Mark, quote
 
 Edit = Mapping[int, str]  # lines by number, as a hint proposes them
-Told = (  # message, place, hint, and what the hint proposes
+Told = (  # message, place, hint, and the lines that the hint proposes
     tuple[str, Mark | None, str | None] | tuple[str, Mark | None, str | None, Edit]
 )
 
 CLOSES = {"{": "}", "[": "]"}
-_LONGEST = 10_000  # characters of a line that are looked at
+_LONGEST = 10_000  # characters of a line that are read
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Refusal:
     message: str
     line: int
     column: int
-    begun: tuple[int, int] | None  # where it began what it was reading
+    begun: tuple[int, int] | None  # line and column where the parser began the broken part
 
     def text(self, line: int) -> str:
         """Return a line, cut to the length that checks read, "" where there is none."""

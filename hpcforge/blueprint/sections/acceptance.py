@@ -36,7 +36,7 @@ class SmokeTestSection(Section):
 class SmokeTests(Section):
     """The tests that must pass."""
 
-    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
+    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # the folders that this model was made from
 
     def by_name(self) -> dict[str, SmokeTestSection]:
         """Those that the blueprint asks for."""
@@ -79,7 +79,7 @@ def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTestSection]:
     return create_model(title, __base__=SmokeTestSection, __doc__=SmokeTestSection.__doc__, options=options)
 
 
-MARGIN_S = 60  # a job outlives its tests' limits by this, so that Slurm never ends one before we do
+MARGIN_S = 60  # limit of a job beyond its tests' limits: Slurm must not end a test before hpcforge does
 
 Findings = Iterator[Finding]
 Sets = tuple[tuple[str, ...], ...]
@@ -122,7 +122,7 @@ def acceptance_findings(
     if known_names is None:
         return
     if any(set(nodes) - set(workers) for nodes, _ in partitions.values()):
-        partitions = {}  # a name that is wrong there may be why a test is in none
+        partitions = {}  # a wrong name there may keep a test out of every partition
     for name, test in tests.items():
         if draft.intact("acceptance", "tests", name):
             yield from findings_of(name, test, folders[name].spec, known_names, frozenset(workers), partitions)

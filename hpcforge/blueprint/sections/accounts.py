@@ -12,8 +12,8 @@ from hpcforge.blueprint.sections.services import Services, ServiceSection, has_d
 from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT, AccountSection, Limits, SlurmSection
 from hpcforge.blueprint.validate import Draft, Finding
 
-ROOT = "root"  # the account that Slurm has anyway, of which all others are part
-USUAL_QOS = "normal"  # the QOS that it has anyway
+ROOT = "root"  # Slurm's own account, the parent of all others
+USUAL_QOS = "normal"  # Slurm's own QOS
 _OF_ACCOUNTS = ("allowaccounts", "denyaccounts")  # parameters of partitions, in lower case
 _OF_QOS = ("allowqos", "denyqos")
 _SHOWN = 6  # names
@@ -51,7 +51,7 @@ def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
             yield Finding(("slurm", "qos"), message, hint, severity="warning", key=True)
         return
     locs: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
-    for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
+    for name, partition in slurm.partitions.items():  # slurmctld does not start with one of these and without slurmdbd
         locs += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
     locs += (loc for loc, _ in _listed(slurm, (*_OF_ACCOUNTS, *_OF_QOS)))
     for loc in locs:

@@ -118,15 +118,15 @@ class FabricSection(Section):
     )
 
 
-# What `fabrics` says wrongly of itself, of nodes and of racks. Pure.
+# Errors of `fabrics` in itself, and against nodes and racks. Pure.
 
 
 Findings = Iterator[Finding]
-Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
-NodeSet = Callable[[Loc, str], tuple[tuple[str, ...] | None, list[Finding]]]  # the nodes of a set, and what is wrong
+Reference = Callable[[Loc, Iterable[str]], Findings]  # yields the names that are not nodes of the blueprint
+NodeSet = Callable[[Loc, str], tuple[tuple[str, ...] | None, list[Finding]]]  # gives the nodes of a set and its errors
 
 _TREES = ("fat-tree", "rail-optimised", "dragonfly+")
-# Keys that mean something in some topologies only.
+# Keys for some topologies only.
 _ONLY: dict[str, tuple[str, ...]] = {
     "rails": ("rail-optimised",),
     "links": ("single-switch", "leaf-pair", "fat-tree", "dragonfly", "dragonfly+"),

@@ -59,14 +59,14 @@ class InventoryNetwork(Section):
     cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
 
 
-# What `networks` says wrongly of itself, of fabrics and of nodes; addresses are checked once all are known. Pure.
+# Errors of `networks` in itself, and against fabrics and nodes. Addresses are checked later, when all are known. Pure.
 
 
 Findings = Iterator[Finding]
 
-# The largest IP packet, bytes. InfiniBand: what is left of its 4 KiB MTU in datagram mode (RFC 4391: 4 bytes of
-# header); connected mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of
-# data-centre switches (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
+# The largest IP packet, bytes. InfiniBand: its 4 KiB MTU less 4 bytes of header in datagram mode (RFC 4391); connected
+# mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of data-centre switches
+# (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
 LARGEST_MTU = {"infiniband": 4_092, "roce": 9_216, "ethernet": 9_216, "omni-path": 10_236}
 _MTU_CONNECTED = 65_520
 _NO_VLANS = ("infiniband", "omni-path")

@@ -69,7 +69,7 @@ class ServiceSection(Section):
 class Services(Section):
     """What the cluster cannot do without."""
 
-    offers: ClassVar[Mapping[str, Offer]] = {}  # what it was made from
+    offers: ClassVar[Mapping[str, Offer]] = {}  # the offers that this model was made from
 
     def by_name(self) -> dict[str, ServiceSection]:
         """Those that the blueprint says something of."""

@@ -150,7 +150,7 @@ class SiteSection(Section):
     cabling: Cabling = Field(Cabling.model_construct(), description="Distances and rules for cable lengths.")
 
 
-# What the parts of a `site` section say about each other: racks, feeds, rows. Pure.
+# Errors between the parts of a `site` section: racks, feeds, rows. Pure.
 
 
 Findings = Iterator[Finding]

@@ -23,7 +23,7 @@ from hpcforge.blueprint.values import limit_s
 Enforced = Literal["cores", "memory", "gpus"]
 
 
-Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology
+Plugin = Literal["tree", "block", "flat"]  # plugins of Slurm for a topology
 
 
 class Reserve(Section):
@@ -41,7 +41,7 @@ class Reserve(Section):
     )
 
 
-TESTS_ACCOUNT = "hpcforge_tests"  # of the jobs of smoke tests: their usage counts for no group of people
+TESTS_ACCOUNT = "hpcforge_tests"  # account of smoke tests: their usage counts for no group of people
 
 
 class Tres(Section):
@@ -249,7 +249,7 @@ def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None])
     nodes: Mapping[str, Set[str]] = {
         name: frozenset(nodes_of(reservation.nodes) or ())
         for name, reservation in slurm.reservations.items()
-        if "maint" not in reservation.flags  # those may overlap (reservations.html of Slurm)
+        if "maint" not in reservation.flags  # such reservations may overlap (reservations.html of Slurm)
     }
     for first, second in combinations(nodes, 2):
         shared = nodes[first] & nodes[second]

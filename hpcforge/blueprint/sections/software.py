@@ -109,7 +109,7 @@ def _made(base: type[Section], description: str, fields: Mapping[str, Any]) -> t
 
 _NVIDIA = ("software", "sources", "nvidia")
 _BROUGHT = "remove it here: this lists software that hpcforge does not install"
-_THREE_NUMBERS_SINCE, _NUMBERS = 530, 3  # such as 535.261.03, 550.163.01, 580.159.04; 495.46 had two
+_THREE_NUMBERS_SINCE, _NUMBERS = 530, 3  # 535.261.03, 550.163.01, 580.159.04; but 495.46 has two
 _LICENCES = {
     "driver": "of the driver the License For Customer Use of NVIDIA Software (nvidia.com/en-us/drivers/nvidia-license)",
     "cuda": "of CUDA the End User License Agreement (docs.nvidia.com/cuda/eula)",

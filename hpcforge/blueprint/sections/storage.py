@@ -20,7 +20,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.blueprint.visible_nodes import NamedNodes
 
-# Letters that systemd's names of units, /etc/exports and mount(8) all take as they are.
+# Letters that names of systemd units, /etc/exports and mount(8) all accept unescaped.
 Folder = Annotated[
     str,
     v.Matches(
@@ -109,7 +109,7 @@ class FileSystemSection(Section):
     needs: StorageNeedsSection | None = Field(None, description="Required capacity and speed.")
 
 
-# What `storage` says wrongly of nodes and of their folders. Pure.
+# Errors of `storage` against nodes and their folders. Pure.
 
 
 Findings = Iterator[Finding]
@@ -118,9 +118,9 @@ Reference = Callable[[Loc, Iterable[str]], Findings]
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 )
-_FEWEST_OF_SIX = 4  # mdadm(8)
-_FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
-_HELD = {  # not to be hidden, though what is beside it there may be
+_FEWEST_OF_SIX = 4  # drives of RAID 6: mdadm(8)
+_FREE_WITHIN = ("/usr/local",)  # folders in these that packages leave to a site
+_HELD = {  # a mount may not hide these, but may hide a folder next to them
     "/home": "the home of hpcforge's login user is there, and hpcforge could not log in while a server is down",
     "/mnt": "it is for temporary mounts",
     "/opt": "software is there, also hpcforge's",

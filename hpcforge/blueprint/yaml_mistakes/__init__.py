@@ -26,7 +26,7 @@ from hpcforge.blueprint.yaml_errors import (
 from hpcforge.blueprint.yaml_mistakes import lines as lines
 from hpcforge.blueprint.yaml_mistakes.lines import open_quote
 
-# Mistakes within braces and brackets: quotes, commas and closing brackets that are not there.
+# Mistakes within braces and brackets: missing quotes, commas and closing brackets.
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
 _UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
 _QUOTED = re.compile("\"[^\"]*+\"|'[^']*+'")
@@ -48,7 +48,7 @@ def _hostlist(refusal: Refusal) -> Told | None:
         return None
     start = refusal.column - len(stem)
     if start == indent(refusal.current) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
-        return None  # the key of the next line: what is above it was left open
+        return None  # the key of the next line: the line above was left open
     match = _HOSTLIST.match(refusal.current, start)
     text = match[0].rstrip(",") if match else ""
     message = f"{quote(text)} needs quotes: within braces and brackets `[` begins a list"
@@ -196,7 +196,7 @@ _LOOKS = (
     ("while scanning a block scalar", lines.first_character),
 )
 
-# What libyaml 0.2.5 and 0.2.6 call a problem, and we do; the first that fits.
+# Problems as libyaml 0.2.5 and 0.2.6 report them, in hpcforge's words; the first that fits is used.
 _PROBLEMS = (
     ("could not find expected ':'", "a key without a colon after it"),
     ("did not find expected ',' or ']'", "`,` or `]` is missing"),

@@ -214,7 +214,7 @@ def open_quote(refusal: Refusal) -> Told | None:
     before = refusal.current[: refusal.column]
     opening = before.rfind(before[-1:], 0, -1) if before[-1:] in ("'", '"') else -1
     last = before[opening + 1 : -1].rpartition(",")[2].strip()
-    if opening >= 0 and last.endswith(":") and last[:-1].isidentifier():  # the text has the next key in it
+    if opening >= 0 and last.endswith(":") and last[:-1].isidentifier():  # the text contains the next key
         return _unclosed_quote(refusal, refusal.line, opening)
     return None
 
