@@ -122,7 +122,7 @@ CATALOG: tuple[InputCheck[[Draft, Catalog]], ...] = (
     InputCheck("known-releases", "releases of overrides exist", "overrides.*.release", release_checks.unknown_releases),
 )  # fmt: skip
 
-# Addresses, which a blueprint or its inventory has.
+# Addresses of a blueprint or its inventory.
 ADDRESSES: tuple[InputCheck[[Draft, Draft | None]], ...] = (
     InputCheck("missing-addresses", "each node has an address in the blueprint or in the inventory",
                "nodes, networks; nodes of the inventory", inventory_checks.missing_address_findings),
@@ -153,7 +153,7 @@ FILES: tuple[InputCheck[[Draft, Path]], ...] = (
                "software.sources.nvidia", file_checks.repository_key_findings),
 )  # fmt: skip
 
-# Files that an inventory names; the path is its own.
+# Files that an inventory names; the path is the inventory's own.
 INVENTORY_FILES: tuple[InputCheck[[Draft, Path]], ...] = (
     InputCheck("private-key", "the private key of the inventory exists",
                "access.key", file_checks.private_key_findings),
@@ -165,7 +165,7 @@ SWITCHES: tuple[InputCheck[[Inventory, Iterable[Fabric]]], ...] = (
                "switches; fabrics of the blueprint", interface_checks.switch_findings),
 )  # fmt: skip
 
-# What a blueprint resolves to.
+# The resolved blueprint.
 RESOLVED: tuple[InputCheck[[Resolved]], ...] = (
     InputCheck("interfaces-and-routes", "interfaces fit networks and fabrics, and a node has one default route",
                "networks, fabrics, services",
@@ -195,7 +195,7 @@ RESOLVED: tuple[InputCheck[[Resolved]], ...] = (
                lambda inputs: gpu_checks.driver_findings(inputs.blueprint.software, inputs.cluster)),
 )  # fmt: skip
 
-# What the time of a check decides.
+# Checks that depend on the current time.
 TIME: tuple[InputCheck[[Mapping[str, ReservationSection], str]], ...] = (
     InputCheck("past-reservations", "a reservation is not over", "slurm.reservations", slurm.over),
 )  # fmt: skip

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _NCCL = "docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, {}"
 _UCX = "github.com/openucx/ucx, {}"
 _OPEN_MPI = "docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ib-and-roce.html (UCX_NET_DEVICES)"
-_UCX_DSCP = 26  # what UCX itself marks RoCE with: traffic class 106
+_UCX_DSCP = 26  # UCX's own mark for RoCE: traffic class 106
 _ECN_CAPABLE = 2  # the two bits below the DSCP: congestion may be marked (RFC 3168, ECT(0))
-_FINDS_GID = (2, 21)  # the NCCL that looks for the RoCE v2 address by itself
+_FINDS_GID = (2, 21)  # the first NCCL that selects the RoCE v2 address itself
 _NCCL_WHEEL = re.compile(r"nvidia_nccl_cu[0-9]+-([0-9]+)\.([0-9]+)(?:\.[0-9]+)*-")
 
 
@@ -47,8 +47,8 @@ class DefaultVariable:
 class Collectives:
     """Settings and unset variables for nodes on the same fabrics."""
 
-    fabric: str | None  # that carries their collectives by RDMA; None: IP does
-    adapters: tuple[str, ...]  # that are named, in the order of the fabric's links; none: not said
+    fabric: str | None  # the fabric that carries collectives by RDMA; None: IP carries them
+    adapters: tuple[str, ...]  # adapters with a configured name, in the order of the fabric's links
     settings: tuple[LibraryVariable, ...]
     left: tuple[DefaultVariable, ...]
 
@@ -107,7 +107,7 @@ def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[Library
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
     if adapters := _adapter_names(fabric):
         reason = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
-        exact = "=" + ",".join(adapters)  # else mlx5_1 means mlx5_10, too
+        exact = "=" + ",".join(adapters)  # without `=`, mlx5_1 also matches mlx5_10
         ports = ",".join(f"{name}:1" for name in adapters)
         for (name, source), value in zip(names, (exact, ports), strict=True):
             yield LibraryVariable(name, value, reason, source)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hpcforge.cluster.model.network import FabricOf, Network
     from hpcforge.cluster.model.node import Node
 
-DATAGRAM_MTU = 4_092  # the most that IPoIB has in datagram mode, bytes
+DATAGRAM_MTU = 4_092  # the largest MTU of IPoIB in datagram mode, bytes
 
 
 class NetworksAndFabrics(Protocol):
@@ -38,17 +38,17 @@ class Interface:
     """A port, bond or VLAN of a node, as configured in systemd-networkd."""
 
     kind: Literal["port", "bond", "vlan"]
-    name: str | None = None  # None: a port that is known by its MAC address alone
-    mac: str | None = None  # of a port, as it was made; of a bond, that of its first port; None: not known
-    mode: Literal["802.3ad", "active-backup"] | None = None  # of a bond
-    bond: str | None = None  # that a port is in
+    name: str | None = None  # None: a port that only its MAC address identifies
+    mac: str | None = None  # permanent address of a port; a bond has that of its first port; None: not known
+    mode: Literal["802.3ad", "active-backup"] | None = None  # mode of a bond
+    bond: str | None = None  # the bond of a port
     vlan: int | None = None
-    vlans: tuple[str, ...] = ()  # interfaces of VLANs above it
-    mtu: int | None = None  # bytes; None: as it comes
+    vlans: tuple[str, ...] = ()  # VLAN interfaces on top of it
+    mtu: int | None = None  # bytes; None: the interface's default
     address: str | None = None  # with prefix length
     gateway: str | None = None
-    metric: int = 0  # of the way out: the least is taken
-    ipoib: Literal["datagram", "connected"] | None = None  # None: it is Ethernet
+    metric: int = 0  # metric of its default route: the lowest one is used
+    ipoib: Literal["datagram", "connected"] | None = None  # None: Ethernet
 
     @property
     def label(self) -> str:
@@ -160,7 +160,7 @@ def _addressed(cluster: NetworksAndFabrics, node: Node, network: Network, interf
     address = node.address if network.name == cluster.network.name else node.addresses[network.name]
     order = sorted(
         cluster.networks, key=lambda network: not network.external
-    )  # the site's way out before one through a node
+    )  # a route of the site comes before a route through a node
     return replace(
         interface,
         address=f"{address}/{network.cidr.partition('/')[2]}",

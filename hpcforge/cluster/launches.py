@@ -9,7 +9,7 @@ from typing import Literal
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import LauncherName
 
-SHARING = 16  # ranks that may share the cores of a node without GPUs, where a test sets no number for each node
+SHARING = 16  # ranks that may share the cores of a node without GPUs if a test sets no number for each node
 
 
 @dataclass(frozen=True)

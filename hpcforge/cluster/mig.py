@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcforge.blueprint.sections.nodes import NodeGroup
     from hpcforge.catalog import Catalog
 
-FOLDER = "/dev/hpcforge-mig"  # links to devices, by the place that they have in the layout
+FOLDER = "/dev/hpcforge-mig"  # links to devices, named by their place in the layout
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Gres:
     files: tuple[str, ...]
 
 
-Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-smi; a GPU without any stays whole
+Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-smi; () for a GPU that stays undivided
 
 
 def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
@@ -101,7 +101,7 @@ def layout(group: NodeGroup, model: str | None, count: int, catalog: Catalog) ->
     by_gpu: dict[int, tuple[MigInstance, ...]] = {}
     for gpu_set, counts in group.mig.items():
         instances = placed(counts, shapes)
-        assert instances is not None  # mig_findings has said so
+        assert instances is not None  # mig_findings has reported it
         by_gpu |= dict.fromkeys(gpus_named(gpu_set, count), instances)
     return tuple(by_gpu.get(index, ()) for index in range(count))
 
@@ -111,7 +111,7 @@ def _model(group: NodeGroup, catalog: Catalog) -> str | None:
     return gpus.model if gpus else None
 
 
-# What is wrong with what a blueprint asks for
+# Errors in the layouts of a blueprint.
 
 
 def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         yield Finding(loc, "the group has no GPUs for MIG", "add `gpus:` to this group, or remove `mig`", key=True)
         return
     if gpus.model not in catalog.gpus:
-        return  # said already
+        return  # another check has reported it
     shapes = catalog.gpus[gpus.model].mig
     if not shapes:
         able = ", ".join(name for name, gpu in catalog.gpus.items() if gpu.mig)

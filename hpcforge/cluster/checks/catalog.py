@@ -49,7 +49,7 @@ def shape(group: NodeGroup, override: Override | None, catalog: Catalog) -> Shap
 def model_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Yield hardware and GPU models that the catalog does not have."""
     for key, group in (draft.sections["nodes"] or {}).items():
-        own = group.hardware in draft.keys("hardware")  # what is wrong there was said
+        own = group.hardware in draft.keys("hardware")  # another check reports errors there
         if group.hardware not in catalog.servers and not own and draft.intact("nodes", key, "hardware"):
             yield Finding(
                 ("nodes", key, "hardware"),

@@ -19,13 +19,13 @@ from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.cluster.nvidia import wanted_fingerprint
 
-# Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file.
+# Check the public key file of a package repository, and read its fingerprint. Pure, but reads the file.
 _BLOCK = re.compile(
     r"\A\s*(-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z]+: [^\n]*\n)*\n((?:[A-Za-z0-9+/=]{1,76}\n)+)"
     r"-----END PGP PUBLIC KEY BLOCK-----)\s*\Z"
 )
 _CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\n?\Z")
-_PUBLIC_KEY = 6  # the tag of the packet with which a key begins (RFC 9580, 5)
+_PUBLIC_KEY = 6  # the tag of a key's first packet (RFC 9580, 5)
 
 
 def armoured(path: Path) -> str:
@@ -87,7 +87,7 @@ def _first_packet(data: bytes) -> bytes | None:
     """Return the body of the first packet, where it is a public key's of less than 64 KiB."""
     if len(data) < 6 or not data[0] & 0x80:
         return None
-    if data[0] & 0x40:  # the newer form: a length of one or two octets
+    if data[0] & 0x40:  # the newer format, with a length of one or two octets
         tag, first = data[0] & 0x3F, data[1]
         start, length = (2, first) if first < 192 else (3, (first - 192 << 8) + data[2] + 192)
         has_length = first < 224

@@ -34,7 +34,7 @@ def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
 
 def _unknown(group: NodeGroup, override: Override | None, server: Server) -> bool:
     hardware = hardware_of(group, override, server)
-    return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs is known
+    return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs counts as known
 
 
 def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] 
             yield Finding(("software",), message, f"{hint} (docs/software.md)", "warning", key=True)
 
 
-# MIG instances and shards that a node's group has and that an override to other GPUs takes away.
+# MIG instances and shards of a node's group that an override to other GPUs removes.
 _Counted = Callable[[NodeGroup, GpusSection, GpusSection | None], int]
 
 
@@ -117,7 +117,7 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
     server = catalog.servers[group.hardware]
     usual, own = gpus_of(group, None, server), gpus_of(group, override, server)
     if usual is None:
-        return  # mig_findings and shard_findings say so
+        return  # mig_findings and shard_findings report it
     kinds: tuple[tuple[str, str, _Counted], ...] = (
         ("mig", "MIG instances", _instances),
         ("shards", "shards", _shards),

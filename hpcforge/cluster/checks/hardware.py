@@ -19,7 +19,7 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster
 
-# Nodes with less memory than what is placed on them takes, by what roles declare.
+# Nodes with less memory than their services take, as roles declare it.
 _GIB = 1024  # MiB
 
 
@@ -27,8 +27,8 @@ def memory_findings(
     blueprint: Blueprint, cluster: Cluster, catalog: Catalog, memory: Mapping[str, RoleMemory]
 ) -> Iterator[Finding]:
     """Yield machines with services whose memory is less than the sum; unknown memory and rehearsals are not judged."""
-    placed: dict[str, dict[str, float]] = {}  # by node: what is placed on it, and its MiB
-    usual: dict[str, float] = {}  # what every node has
+    placed: dict[str, dict[str, float]] = {}  # MiB by service, by node
+    usual: dict[str, float] = {}  # services of every node
     for role, takes in memory.items():
         mib = takes.need.mib + takes.need.per_node_mib * len(cluster.nodes)
         for name in takes.services:
@@ -106,7 +106,7 @@ def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
         fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
         if fabric is None or network.mtu is None or not draft.intact(*loc):
             continue
-        if network.mtu > LARGEST_MTU[fabric.kind]:  # another finding says so
+        if network.mtu > LARGEST_MTU[fabric.kind]:  # another check reports it
             continue
         for model in dict.fromkeys(filter(None, (fabric.switch, fabric.spine_switch))):
             switch = catalog.switches.get(model)

@@ -16,7 +16,7 @@ from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
 from hpcforge.design.fabric.graph import Fabric, PortMaps
 
 
-# Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node.
+# Default routes of nodes whose interfaces hpcforge configures: a missing one, and two on one node.
 def route_findings(cluster: Cluster) -> Iterator[Finding]:
     """Yield nodes that would have two default routes, and nodes without one whose services are on other networks."""
     networks = {
@@ -72,7 +72,7 @@ def _outside(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...] | Non
         used += [(address, service.on) for address in service.options.get("forward", ())]
         for address, users in used:
             if not address[:1].isdigit():
-                continue  # a name may be of a host on these networks
+                continue  # the name may be of a host on these networks
             if not any(ipaddress.IPv4Address(address) in subnet for subnet in subnets):
                 yield name, address, users
 
@@ -84,7 +84,7 @@ def _is_routed(node: Node, network: Network) -> bool:
 
 Findings = Iterator[Finding]
 
-_LONGEST = 15  # characters that Linux has for the name of an interface
+_LONGEST = 15  # length of an interface's name in Linux
 
 
 def interface_findings(cluster: Cluster) -> Findings:

@@ -16,7 +16,7 @@ from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.cluster.networks import Placed, few_outside, mostly_outside
 
 Findings = Iterator[Finding]
-_MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
+_MAX_GUESSES = 20  # guesses of a name: each takes tens of milliseconds among 10,000 names
 
 
 def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
@@ -33,7 +33,7 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
     if padded:
         return
     if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
-        return  # a name that is wrong there may be why
+        return  # a wrong name there may be the reason
     machines = inventory.sections["nodes"] if inventory else {}
     if not (inventory and inventory.sections["networks"]):
         placed: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
@@ -41,7 +41,7 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
             yield error
     addressed = {name for name, machine in machines.items() if machine.address}
     if derived and not addressed:
-        return  # all are derived from names
+        return  # all addresses are derived from names
     for key, group in (draft.sections["nodes"] or {}).items():
         if group.addresses is None and draft.intact("nodes", key):
             lacking = [name for name in hostlist.expand(key) if name not in addressed]
@@ -82,7 +82,7 @@ def unknown_node_findings(inventory: Draft, _: Draft, declared: NamedNodes) -> F
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
-        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # it may have left it
+        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # the node may have been removed
         yield Finding(("nodes", name), message, hint or nodes, key=True, severity="warning")
 
 
@@ -104,7 +104,7 @@ def unknown_network_findings(inventory: Draft, blueprint: Draft, _: NamedNodes) 
 def position_findings(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
     """Yield rack positions of nodes and switches that the blueprint does not have."""
     fabrics = "|".join(map(re.escape, blueprint.keys("fabrics")))
-    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # how many there are is not known yet
+    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # the number of switches is not known yet
     unknown = [name for name in declared.unknown(inventory.keys("positions")) if not switch.fullmatch(name)]
     if unknown:
         message = f"positions of {hostlist.fold(unknown)}, which the blueprint does not have"
@@ -118,7 +118,7 @@ def address_findings(inventory: Draft, blueprint: Draft, declared: NamedNodes) -
     network = node_network(blueprint)
     moves = inventory.sections["networks"] or {}
     if set(moves) - set(blueprint.keys("networks")):
-        network = None  # a name that is wrong there may be why an address is outside
+        network = None  # a wrong name there may be why an address is outside
     moved = moves.get(network)
     subnet = (moved or blueprint.sections["networks"][network]).cidr if network else None
     pinned = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}

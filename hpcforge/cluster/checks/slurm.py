@@ -43,7 +43,7 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
-        accounting = accounting or bool(slurm.accounts or slurm.qos)  # which have an error of their own without it
+        accounting = accounting or bool(slurm.accounts or slurm.qos)  # another check reports these without a service
         corrected = slurm.model_copy(
             update={"settings": {_corrected(name, catalog): value for name, value in slurm.settings.items()}}
         )
@@ -101,7 +101,7 @@ def topology_findings(
     `pinned` are the nodes whose racks the inventory has.
     """
     made = {"flat", *(topology.plugin for topology in cluster.slurm.topologies)}
-    all_built = len(cluster.fabrics) == len(blueprint.fabrics)  # else a rule says which one cannot be
+    all_built = len(cluster.fabrics) == len(blueprint.fabrics)  # else a rule names the fabric that cannot be built
     for name, partition in blueprint.slurm.partitions.items() if all_built else ():
         if partition.topology and partition.topology not in made:
             message = f"the workers are on no InfiniBand, RoCE or Omni-Path fabric that gives a {partition.topology}"

@@ -25,7 +25,7 @@ from hpcforge.design.storage.capacity import NodeLink, ServedFileSystem, ServerD
 from hpcforge.kinds import spare
 
 
-# The file systems that nodes serve, in numbers.
+# The file systems that nodes serve, as numbers.
 def served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]:
     """Return the file systems that nodes of the blueprint serve, with their servers."""
     return tuple(
@@ -110,9 +110,9 @@ def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | No
 
 Findings = Iterator[Finding]
 
-_EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds that are roles of a site now
+_EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds with an example of a site role
 
-_OURS = {  # options by which whoever mounts is told when, and by whom
+_OURS = {  # options that decide when, and by which program, it is mounted
     "_netdev": "hpcforge mounts it after the network is up",
     "auto": "hpcforge mounts it at every start",
     "defaults": "it is not a mount option",
@@ -203,7 +203,7 @@ def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> 
         word = option.partition("=")[0]
         danger = kind.refused.get(option) or kind.refused.get(word)
         if danger:
-            shown = option if option in kind.refused else word  # its value may be a key
+            shown = option if option in kind.refused else word  # the value may be a key
             yield Finding(
                 (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {danger}", "leave it out"
             )

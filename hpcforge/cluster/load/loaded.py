@@ -55,17 +55,17 @@ class Loaded:
 
     blueprint: Blueprint
     cluster: Cluster
-    found: tuple[Diagnostic, ...]  # by reading and resolving: warnings
+    found: tuple[Diagnostic, ...]  # warnings of reading and resolving
     placed: PlacedSite
-    role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
-    switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
+    role_folders: tuple[Path, ...]  # the shipped folder, then those of the blueprint
+    switch_said: Mapping[str, str]  # identity of a switch (name, GUID, MAC) to its name in the design
     blueprint_path: Path
     secrets_path: Path
-    inventory_path: Path | None  # what was read beside the blueprint; None: nothing
+    inventory_path: Path | None  # None: there is no inventory
     inventory: Inventory | None
-    draft: Draft  # where things stand in the blueprint
+    draft: Draft  # the places of the blueprint's values
     included: tuple[Path, ...] = ()  # files that the blueprint includes
-    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory as they were read
+    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory when read
 
     def text(self, path: Path) -> str:
         """Return the blueprint's or the inventory's text, with its line endings. Raises `ChangedFileError`."""
@@ -167,7 +167,7 @@ def resolved(
     key = private_key(inventory.access if inventory else None, inventory_path)
     cluster = _cluster((blueprint, inventory, catalog), folder, key, placed, addressed)
     inputs = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
-    for check in check_table.RESOLVED:  # each has its own limit of findings
+    for check in check_table.RESOLVED:  # each check has its own limit of findings
         warnings += draft.place(check.function(inputs))
     return Loaded(
         blueprint=blueprint,

@@ -19,10 +19,10 @@ from hpcforge.cluster.load.loaded import diagnostic
 from hpcforge.design.site import place_site
 
 MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
-_MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
-_NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # the sections that a design is made from
-# How much of a location names an entry, which is left out as a whole: a node without its `max_w` might have another.
-_LATER = {  # sections of which something might be said because an entry of another one was left out
+_MAX_ROUNDS = 6  # other entries may need an omitted one, and are omitted in the next round
+_NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # sections from which a design is built
+# Depth of a location that names an entry. An entry is omitted as a whole: a node without its `max_w` is another node.
+_LATER = {  # sections with findings that an omitted entry of another section may cause
     "nodes": ("acceptance", "slurm", "nodes"),
     "hardware": ("acceptance", "slurm", "nodes", "storage"),
     "parts": ("acceptance", "slurm", "nodes", "storage"),
@@ -35,13 +35,13 @@ _LATER = {  # sections of which something might be said because an entry of anot
 }
 _ENTRY = {"nodes": 2, "hardware": 2, "fabrics": 2, "parts": 3}
 _SITE_ENTRIES = ("feeds", "racks")
-_POWER = ("feeds", "pdu")  # of a rack: without them its power is not judged, and the rest is
-# Without some nodes, feeds and racks there is less load, weight and heat: an error that stays is one. Other rules may
-# say what is not so, where something is left out of these.
+_POWER = ("feeds", "pdu")  # keys of a rack: without them only its power is not checked
+# Without some nodes, feeds and racks there is less load, weight and heat, so an error that remains is real. These rules
+# may be wrong where an entry of their sections is omitted.
 _AFFECTED = {
     "NODE": frozenset[str](),
     "RACK": frozenset[str](),
-    "RACK-006": frozenset({"site"}),  # a node without a place might have one in a rack that is left out
+    "RACK-006": frozenset({"site"}),  # a node without a place might have one in an omitted rack
     "POWER": frozenset({"site.power"}),
     "COOL": frozenset({"site.cooling"}),
     "FABRIC": frozenset({"nodes", "hardware", "parts"}),
@@ -84,7 +84,7 @@ class ValidParts:
         """Tell whether an error of what is left is one of the whole: nothing that it depends on was left out."""
         document = self.blueprint.document
         if entry.source is not document.source and (entry.mark is None or entry.mark.source is None):
-            return self.sections.isdisjoint(_LATER)  # of the inventory
+            return self.sections.isdisjoint(_LATER)  # an error of the inventory
         affected = {later for section in self.sections for later in _LATER.get(section, ())}
         return _section_at(document.root, entry.mark) not in affected
 
@@ -144,7 +144,7 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
 def _entries(loc: Loc) -> Iterator[Loc]:
     """Yield what a location is in, and what needs it."""
     if loc[0] == "networks" and loc[2:] == ("fabric",):
-        yield loc[:2]  # without a fabric it would be one of all nodes
+        yield loc[:2]  # without its fabric it would be a network of all nodes
     elif loc[0] != "site":
         yield loc[: _ENTRY.get(str(loc[0]), len(loc))]
     elif loc[3:4] and loc[3] in _POWER:
