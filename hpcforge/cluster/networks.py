@@ -23,14 +23,14 @@ from hpcforge.blueprint.sections.networks import NetworkSection, is_bmc, primary
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 
-# Addresses that are not set: functions of a node's own name, so that inserting a node never moves another.
+# Derived addresses depend on the node's own name alone, so that a new node never moves another.
 #
-# On the network of node addresses: what stands before the number in a name chooses where its range begins, by a
-# digest; the number counts from there. gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet is left
-# for gateways and services. On every other network a node keeps its host part, the distance from the subnet's first
-# address, if that subnet is at least as large; on a smaller one its name chooses again.
+# On the network of node addresses, a digest of the name's text before its number gives the start of a range, and the
+# number counts from there: gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet stays free for gateways
+# and services. On every other network a node keeps its host part, the distance from the subnet's first address, if that
+# subnet is at least as large; on a smaller one the digest gives a new address.
 #
-# Two names may be given the same address; that is reported, and never fixed by moving one of them.
+# Two names may get the same address. hpcforge reports that, and never moves one of them.
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)")
 
 
@@ -38,7 +38,7 @@ def named_address(name: str, cidr: str) -> str:
     """Return the address of a node on a subnet."""
     subnet = IPv4Network(cidr)
     lowest = max(1, subnet.num_addresses // 16)
-    room = subnet.num_addresses - 1 - lowest  # without the broadcast address
+    room = subnet.num_addresses - 1 - lowest  # excludes the broadcast address
     match = _NUMBERED.fullmatch(name)
     stem, number = (f"{match[1]}#{match[3]}", int(match[2])) if match else (name, 0)
     start = int.from_bytes(hashlib.sha256(stem.encode()).digest()[:8], "big")
@@ -53,9 +53,9 @@ def same_host_address(address: str, cidr: str, other_cidr: str) -> str | None:
     return str(other_subnet.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
 
 
-_SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
-_FEW = 4  # nodes outside a network: so many have one error together
-Placed = Mapping[str, tuple[Loc, str]]  # node to the place of its address, and the address
+_SHOWN = 3  # pairs of nodes with one address on a network; and nodes with an address outside one
+_FEW = 4  # nodes outside a network: up to this number each has its own error
+Placed = Mapping[str, tuple[Loc, str]]  # node to the location of its address, and the address
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Networks:
 
     all: tuple[m.Network, ...]
     addresses: Mapping[str, Mapping[str, str]]  # network to node to address
-    bmc: str | None  # the network of management controllers, whose addresses machines have under `bmc`
+    bmc: str | None  # the network of management controllers; inventories have these addresses under `bmc`
     wrong_in_blueprint: tuple[Finding, ...]
     wrong_in_inventory: tuple[Finding, ...]
 
@@ -102,7 +102,7 @@ def mostly_outside(name: str, cidr: str, placed: Placed) -> Finding | None:
 def few_outside(name: str, cidr: str, placed: Placed) -> Iterator[Finding]:
     """Yield addresses outside their network, several as one error at the first of them."""
     if not any(outside((), [address for _, address in placed.values()], cidr, "")):
-        return  # of all at once: that is much quicker
+        return  # one request for all is much quicker
     strangers = _strangers(cidr, placed)
     if len(strangers) < _FEW:
         for loc, address in placed.values():
@@ -281,7 +281,7 @@ class _Addressing:
         nodes, on = frozenset(self.nodes), dict[str, dict[str, tuple[Loc, str]]]()
         for node, machine in self.machines.items():
             if node not in nodes:
-                continue  # a machine that this blueprint has no use for, which is said of it as a whole
+                continue  # the blueprint does not use this machine, and another check reports that
             for name, address in self._recorded(machine).items():
                 pinned = name in machine.addresses
                 loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpcforge.cluster.model.node import Node
 
 
-_CUDA_13 = ">=580"  # the drivers that bring CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
+_CUDA_13 = ">=580"  # drivers with CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
 
 
 @dataclass(frozen=True)
@@ -26,29 +26,29 @@ class NvidiaRepository:
     """NVIDIA's package repository, or a mirror of it."""
 
     url: str  # ends in /
-    host: str  # "": it lies on the nodes themselves
-    key: str  # the public key in ASCII armour that has to sign it
+    host: str  # "": the packages are on the nodes themselves
+    key: str  # the public key of its signatures, in ASCII armour
 
 
 @dataclass(frozen=True)
 class NvidiaPackages:
     """What is installed is called so; versions are those of the blueprint."""
 
-    of_driver: str  # which installed packages have the driver's version; awk: $2 source, $3 version, $4 package
-    other: str  # which of those, of DCGM and of the container toolkit have another version than is wanted; awk, too
-    pinned: tuple[str, ...]  # which packages apt takes in the driver's version alone, as it names them, or by patterns
-    pinned_modules: tuple[str, ...]  # the same of kernel modules
-    pinned_dcgm: tuple[str, ...]  # those of DCGM
-    pinned_container_toolkit: tuple[str, ...]  # those of the container toolkit
-    never_from: str | None  # the Origin of another archive that has packages of the same names
-    beside: tuple[str, ...]  # components of the distribution's archive that these need, beside main
+    of_driver: str  # condition of awk: packages with the driver's version; $2 source, $3 version, $4 package
+    other: str  # condition of awk: packages of driver, DCGM and container toolkit with another version than desired
+    pinned: tuple[str, ...]  # packages that apt installs only in the driver's version: names or patterns of apt
+    pinned_modules: tuple[str, ...]  # the same for kernel modules
+    pinned_dcgm: tuple[str, ...]  # the same for DCGM
+    pinned_container_toolkit: tuple[str, ...]  # the same for the container toolkit
+    never_from: str | None  # the Origin of another archive with packages of the same names
+    beside: tuple[str, ...]  # components of the distribution's archive that these packages need besides main
     driver: tuple[str, ...]
     driver_held: tuple[str, ...]
     modules: tuple[str, ...]
     modules_held: tuple[str, ...]
-    module: str  # what DKMS and modinfo call it
+    module: str  # its name in DKMS and modinfo
     cuda: tuple[str, ...]
-    fabric_manager: tuple[str, ...]  # none: the archive has none
+    fabric_manager: tuple[str, ...]  # (): the archive has none
     dcgm: tuple[str, ...]
     container_toolkit: tuple[str, ...]
 
@@ -58,7 +58,7 @@ class CudaToolkit:
     """A CUDA toolkit that jobs load as a module."""
 
     version: str  # "12.4"
-    home: str  # bin/nvcc is below it
+    home: str  # the folder above bin/nvcc
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Nvidia:
     cuda: tuple[str, ...]  # "12.4"
     dcgm: str | None  # its version
     container_toolkit: str | None  # its version
-    models: tuple[str, ...]  # of GPUs whose nodes get it
-    switched: tuple[str, ...]  # hardware whose GPUs NVSwitches connect
+    models: tuple[str, ...]  # models of GPUs whose nodes get it
+    switched: tuple[str, ...]  # hardware with NVSwitches between its GPUs
     packages: NvidiaPackages
-    repository: NvidiaRepository | None  # None: from the distribution
-    kernel: str | None  # that nodes have, where the blueprint says it
-    toolkits: tuple[CudaToolkit, ...] = ()  # those of `cuda`, in its order
-    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
+    repository: NvidiaRepository | None  # None: the distribution's
+    kernel: str | None  # kernel of the nodes, if the blueprint sets it
+    toolkits: tuple[CudaToolkit, ...] = ()  # toolkits of `cuda`, in its order
+    secure_boot: bool = False  # the blueprint declares Secure Boot; rules then check the signer of modules
 
     def on(self, node: Node) -> bool:
         """Whether a node gets it."""
@@ -183,16 +183,16 @@ def _home(releases: Iterable[Packages], version: str) -> str:
     return folder.format(major=major, minor=minor)
 
 
-# What hpcforge installs of AMD's, and on which nodes. Pure.
+# Software of AMD that hpcforge installs, and its nodes. Pure.
 
 
 @dataclass(frozen=True)
 class Amd:
     """What hpcforge installs of AMD's."""
 
-    rocm: str  # its version, as the HIP runtime has it
-    models: tuple[str, ...]  # of GPUs whose nodes get it
-    kernel: str | None  # that nodes have, where the blueprint says it
+    rocm: str  # version in the form of the HIP runtime
+    models: tuple[str, ...]  # models of GPUs whose nodes get it
+    kernel: str | None  # kernel of the nodes, if the blueprint sets it
 
     def on(self, node: Node) -> bool:
         """Whether a node gets it."""

@@ -41,8 +41,8 @@ from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
 
-# What the operating system keeps of a worker where the blueprint does not say.
-_CORES_OF_A_LARGE_SOCKET = 16  # below that a core is more than is given away unasked
+# Cores and memory of a worker for the operating system, if the blueprint sets none.
+_CORES_OF_A_LARGE_SOCKET = 16  # with fewer cores hpcforge reserves none by default
 
 
 def usual_cores(sockets: int, cores_per_socket: int) -> int:
@@ -65,9 +65,9 @@ def usual_memory_mib(memory_gib: int) -> int:
 
 
 _NO_RESERVE = Reserve.model_construct(cores=0, memory_gib=0)
-_ROCE_DSCP = 26  # as UCX marks by itself
-_ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
-_VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # the identifiers of volumes follow from it and their names
+_ROCE_DSCP = 26  # UCX's own mark
+_ROCE_PRIORITY = 3  # the lossless priority of NVIDIA's switches (Cumulus Linux, RoCE)
+_VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # namespace of the volumes' identifiers
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -244,7 +244,7 @@ def _nodes(
 class _Group(NamedTuple):
     """What all nodes of a group have alike, overrides or not."""
 
-    key: str  # of the group
+    key: str  # key of the group
     group: NodeGroup
     reserve: Reserve
     disk: m.SystemDisk
@@ -269,7 +269,7 @@ def _node(
 ) -> m.Node:
     group, override, declared = common.group, hardware.override, hardware.shape
     cores, memory_gib = common.reserve.cores, common.reserve.memory_gib
-    (_, address), *others = addresses.items()  # its own first
+    (_, address), *others = addresses.items()  # the node's own address first
     return m.Node(
         name=name,
         group=common.key,
@@ -377,7 +377,7 @@ def _usual(value: int | None, usual: int) -> int:
 def _slow_between_links(fabric: Fabric) -> bool:
     """Whether the links of a node go to different switches, with less between these than the links carry."""
     if fabric.topology == "leaf-pair":
-        return True  # what is between are the few peer links
+        return True  # only the few peer links are between them
     return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
 
 

@@ -18,13 +18,13 @@ def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 
-# Told without Jinja, which `validate` then need not import.
+# A pattern avoids the import of Jinja, which `validate` does not need otherwise.
 _BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")
 
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
-    is_set = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
+    is_set = "roles" in blueprint.model_fields_set  # False: the finding belongs to the setting that selects the role
     for role, name, variable in blueprint.roles.missing():
         loc, key = (("roles", role, name), False) if is_set else (("role_folders",), True)
         try:

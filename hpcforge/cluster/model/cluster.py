@@ -31,22 +31,22 @@ from hpcforge.cluster.storage import FileSystem
 from hpcforge.design.facility.design import PowerFeed
 
 
-# What a blueprint declares of a node, as a smoke test gets it: declared.json beside its program.
+# The declared facts of a node for a smoke test: declared.json beside its program.
 class DeclaredGpus(TypedDict):
     """The GPUs of a node."""
 
-    kind: str  # nvidia, amd; fake: a rehearsal's stand-ins
+    kind: str  # nvidia or amd; fake: stand-ins of a rehearsal
     model: str
     devices: list[str]  # device files
-    models: list[str]  # what the driver calls them; empty: not known
+    models: list[str]  # the driver's names for it; empty: not known
 
 
 class DeclaredLink(TypedDict):
     """A network interface or an adapter of a node."""
 
     of: str  # a network or a fabric
-    interface: str | None  # None: the one with an address of the network
-    network: str | None  # in which it has its address; None: an adapter without one
+    interface: str | None  # None: the interface with an address of the network
+    network: str | None  # the network of its address; None: an adapter without an address
     rate_gbps: float | None  # None: not declared
     mtu: int | None  # bytes; None: not declared
 
@@ -56,7 +56,7 @@ class DeclaredMount(TypedDict):
 
     path: str
     shared: bool  # other nodes have the same files there
-    read_gb_per_s: float | None  # each client's share as designed; None: not known
+    read_gb_per_s: float | None  # each client's designed share; None: not known
     write_gb_per_s: float | None
 
 
@@ -75,7 +75,7 @@ class Declared(TypedDict):
     accounts: dict[str, int]  # numbers of users
     hosts: dict[str, str]  # addresses of some nodes
     time_servers: list[str]  # addresses or names; empty: the node itself
-    turn: int  # that the design's power gives it, from 0; -1: none
+    turn: int  # the node's turn in the design's power, from 0; -1: none
     turns: int
 
 
@@ -145,12 +145,12 @@ _SAMPLE = 50  # nodes and accounts that each node compares
 class Rollout:
     """How carefully nodes that are in service are changed. None and 0: no such limit."""
 
-    canary: int = 0  # nodes of each group that go through to their checks before the rest of it moves
-    at_most: int | None = None  # workers that are being changed at a time
-    stop_after_failures: int | None = None  # failed nodes after which no further node is begun
-    busy_wait_s: float = 600.0  # how long a node's running jobs are waited for before its change is deferred
-    reboot_wait_s: float = 1200.0  # how long a node that restarts is waited for; large machines test themselves long
-    # For units, checks and a new connection, before a node takes back a change that could lock hpcforge out.
+    canary: int = 0  # nodes of each group that finish their checks before the others begin
+    at_most: int | None = None  # workers that change at the same time
+    stop_after_failures: int | None = None  # number of failed nodes after which no further node begins
+    busy_wait_s: float = 600.0  # wait for a node's running jobs before its change is deferred
+    reboot_wait_s: float = 1200.0  # wait for a node that restarts; large machines test themselves for long
+    # Wait for units, checks and a new connection before a node reverts a change that could lock hpcforge out.
     confirm_wait_s: float = 60.0
 
     @classmethod
@@ -173,8 +173,8 @@ class Cluster:
     domain: str
     access: Access
     nodes: tuple[Node, ...]
-    network: Network  # that node addresses are on
-    services: Mapping[str, Service]  # all that roles offer, by name
+    network: Network  # the network of node addresses
+    services: Mapping[str, Service]  # every service that roles offer, by name
     os: OperatingSystem
     pytorch: PyTorch | None
     site_roles: tuple[SiteRole, ...]
@@ -182,25 +182,25 @@ class Cluster:
     users: tuple[User, ...]
     acceptance: Acceptance | None
     rollout: Rollout = Rollout()
-    networks: tuple[Network, ...] = ()  # all of them, `network` first
+    networks: tuple[Network, ...] = ()  # every network, `network` first
     fabrics: tuple[FabricOf, ...] = ()
-    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # values by role and name
     rehearsed_variables: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict
-    )  # that have others in rehearsals
-    groups: tuple[UserGroup, ...] = ()  # that users share
-    gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
-    storage: tuple[FileSystem, ...] = ()  # that nodes share
-    driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
+    )  # values of rehearsals that differ
+    groups: tuple[UserGroup, ...] = ()  # groups shared by users
+    gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # models in nodes
+    storage: tuple[FileSystem, ...] = ()  # file systems shared by nodes
+    driver: str | None = None  # NVIDIA's version, installed by hpcforge or preinstalled; None: not set
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
-    feeds: tuple[PowerFeed, ...] = ()  # of the site
-    power_turns: tuple[tuple[str, ...], ...] = ()  # workers that the design's power carries at once; none: not computed
-    # By file system what each client reads and writes when all are active, GB/s, as designed; None: not known.
+    feeds: tuple[PowerFeed, ...] = ()  # feeds of the site
+    power_turns: tuple[tuple[str, ...], ...] = ()  # workers that power allows to start together; (): not computed
+    # GB/s that each client reads and writes by design while all are active, by file system; None: not known.
     storage_shares: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    frameworks: tuple[Framework, ...] = ()  # beside PyTorch
-    shared_cores: bool = False  # all nodes share those of one machine, as in a rehearsal
-    container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
+    frameworks: tuple[Framework, ...] = ()  # frameworks besides PyTorch
+    shared_cores: bool = False  # all nodes share the cores of one machine, as in a rehearsal
+    container_runtimes: tuple[str, ...] = ()  # runtimes of the workers, in the words of `software.containers.runtimes`
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:
@@ -303,7 +303,7 @@ class Cluster:
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """Return the addresses of a file system's clients on the network, joined to subnets of clients only."""
-        clients = (name for name in system.on if name != system.server)  # the server binds its own folder
+        clients = (name for name in system.on if name != system.server)  # the server bind-mounts its own folder
         others = (ipaddress.IPv4Network(self.address(name, system)) for name in clients)
         return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))
 

@@ -16,9 +16,9 @@ class Gpus:
 
     model: str
     count: int
-    mig: Layout = ()  # what each is cut into; none: they are whole
+    mig: Layout = ()  # MIG instances of each GPU; (): undivided GPUs
     vendor: Literal["none", "nvidia", "amd"] = "nvidia"
-    shards: tuple[int, ...] = ()  # how many jobs can share each; 0: none do; (): none of all
+    shards: tuple[int, ...] = ()  # jobs that can share each GPU; 0: it is not shared; (): none is shared
 
     @property
     def fake(self) -> bool:
@@ -94,9 +94,9 @@ class StandInGpus(Gpus):
 class GpuModel:
     """Catalog values of a GPU model that are compared with its driver; None or empty: not known."""
 
-    driver_names: tuple[str, ...] = ()  # what the driver calls it
-    memory_gb: float | None = None  # as marketed
+    driver_names: tuple[str, ...] = ()  # the driver's names for it
+    memory_gb: float | None = None  # the maker's number
     nvlinks: int | None = None
     pcie_lanes: int | None = None
     pcie_generation: int | None = None
-    power_w: float | None = None  # the most that it takes
+    power_w: float | None = None  # its highest power

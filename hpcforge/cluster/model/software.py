@@ -18,9 +18,9 @@ class Service:
 
     on: tuple[str, ...] = ()  # nodes
     external: tuple[str, ...] = ()
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all options of its role
     certified: bool = False  # its nodes have certificates of the cluster's authority
-    people: tuple[str, ...] = ()  # in a directory that stands in for the site's
+    people: tuple[str, ...] = ()  # accounts in a directory that stands in for the site's
 
     @property
     def host(self) -> str | None:
@@ -34,9 +34,9 @@ class Names:
 
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
-    paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # of files, and of folders with all below them
-    accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages bring
-    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # packages that it has not, and why
+    paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # files, and folders with everything below
+    accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages create
+    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # missing packages, with the reason
 
     @cached_property
     def all_as_in_debian(self) -> bool:
@@ -52,11 +52,11 @@ class OperatingSystem:
     release: str  # "12"
     python: str  # the distribution's own, "3.11"
     slurm: str  # the distribution's own, "22.05"
-    libc: str  # "2.36": bounds the wheels that run there
+    libc: str  # "2.36": the newest that a wheel may need
     openssh: str  # the distribution's own, "9.2"
-    names: Names = Names()  # where they are others than Debian 12's
-    suite: str | None = None  # its name in the archive
-    oldest_slurmd: str | None = None  # that its slurmctld and slurmdbd work with
+    names: Names = Names()  # names that differ from Debian 12's
+    suite: str | None = None  # its name in the package archive
+    oldest_slurmd: str | None = None  # the oldest slurmd that works with its slurmctld and slurmdbd
 
     @property
     def slurm_version(self) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ class OperatingSystem:
         if not self.names.paths:
             return path
         at = len(path)
-        while at > 0:  # the longest that is declared
+        while at > 0:  # the longest declared path
             if (own := self.names.paths.get(path[:at])) is not None:
                 return own + path[at:]
             at = path.rfind("/", 0, at)
@@ -130,7 +130,7 @@ class PyTorch:
 
     version: str
     build: Literal["wheel", "distribution"]
-    wheels: tuple[Wheel, ...]  # torch itself first; empty for the distribution's build
+    wheels: tuple[Wheel, ...]  # torch itself first; empty: the distribution's build
 
     @property
     def modules(self) -> frozenset[str]:
@@ -150,9 +150,9 @@ class Framework:
     name: str
     title: str
     version: str
-    use: str  # Python statements that fail where it does not work
+    use: str  # Python statements that fail if it does not work
     wheels: tuple[Wheel, ...]  # the framework itself first
-    environment: str  # its folder below /opt/hpcforge: its name, of further versions with the version
+    environment: str  # folder below /opt/hpcforge: its name; for further versions with the version
 
     @property
     def default(self) -> bool:
