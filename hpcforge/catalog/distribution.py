@@ -12,14 +12,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hpcforge.errors import ExpectedError
 
-# Not versions: those are each release's own.
+# Versions are excluded: each release has its own.
 _INHERITED = ("package_manager", "packages", "units", "paths", "accounts", "package_accounts")
 _Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 _Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
 _Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]
 _Word = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 
-# What installs packages on distributions that no file is about, by their ID in /etc/os-release: for a message alone.
+# Package managers of distributions without a file here, by their ID in /etc/os-release, for a message.
 ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("almalinux", "amzn", "centos", "fedora", "ol", "rhel", "rocky"), "dnf"),
     **dict.fromkeys(("opensuse-leap", "sles"), "zypper"),
@@ -41,8 +41,8 @@ class PackageAccount(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    packages: tuple[_Word, ...] = Field(min_length=1)  # that need it, by the reference name
-    number: int | None = None  # the same on all nodes; None: each node gives one of the system's own
+    packages: tuple[_Word, ...] = Field(min_length=1)  # packages that need it, by reference name
+    number: int | None = None  # a number for all nodes; None: each node assigns a number of its system
 
 
 class Distribution(BaseModel):
@@ -54,23 +54,23 @@ class Distribution(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str  # as ID in /etc/os-release
-    release: str  # as VERSION_ID there
+    name: str  # ID in /etc/os-release
+    release: str  # VERSION_ID in /etc/os-release
     package_manager: str
     python: _Version
     slurm: _Version
     libc: _Version
     openssh: _Version
     pytorch: _Version | None = None
-    suite: str | None = None  # its name in the archive
+    suite: str | None = None  # its name in the package archive
     testing: bool = False  # not released yet: its packages still change
-    oldest_slurmd: _Version | None = None  # that its slurmctld and slurmdbd work with
-    lacks: Mapping[_Word, str] = {}  # packages that it has not, by the reference name, and why
-    sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
+    oldest_slurmd: _Version | None = None  # the oldest slurmd that works with its slurmctld and slurmdbd
+    lacks: Mapping[_Word, str] = {}  # missing packages by reference name, with the reason
+    sources: Mapping[str, str] = Field(min_length=1)  # publication of each fact, by the fact's name; *: all others
     packages: Mapping[_Word, Annotated[tuple[_Word, ...], BeforeValidator(_several)]] = {}
     units: Mapping[_Unit, _Unit] = {}
     paths: Mapping[_Path, _Path] = {}
-    accounts: Mapping[_Word, _Word] = {}  # users and groups that packages bring
+    accounts: Mapping[_Word, _Word] = {}  # users and groups that packages create
     package_accounts: Mapping[_Word, PackageAccount] = {}  # by the reference name
 
 
