@@ -14,7 +14,7 @@ from hpcforge.starter.machines import StarterError
 
 TESTS_NAMES = ("tests", "acceptance", "hpctests")
 TESTS_NUMBERS = range(1901, 1960)
-_NUMBERS = range(1000, 60_000)  # that a blueprint accepts
+_NUMBERS = range(1000, 60_000)  # numbers that a blueprint accepts
 _FIRST = 1000  # the number of the first account on Debian, Ubuntu and cloud images
 _SHELLS = {"/bin/bash": "bash", "/usr/bin/bash": "bash", "/bin/zsh": "zsh", "/usr/bin/fish": "fish"}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 _GPU_VENDORS = {"0x10de": "nvidia", "0x1002": "amd"}
 _GPU_CLASSES = {"nvidia": ("0x0300", "0x0302"), "amd": ("0x0300", "0x0302", "0x0380", "0x1200")}
 _MOST_LINES = 20_000
-# Each line of output is a key and a value; "$@" are names and numbers of accounts. For `sh -s`, of any POSIX shell.
+# Each line of output is a key and a value; "$@" has names and numbers of accounts. For `sh -s` of any POSIX shell.
 SCRIPT = """\
 lines() { sed "s/^/$1 /" 2>/dev/null; }
 getent passwd "$@" | lines passwd
@@ -51,7 +51,7 @@ class Description:
     machine_id: str = ""
     boot_id: str = ""
     serial: str = ""
-    container: str = ""  # the kind of container that it is; "" for a machine of its own
+    container: str = ""  # kind of the container; "": a machine of its own
     topology: str = ""
 
 

@@ -45,7 +45,7 @@ from hpcforge.starter.machines import (
 )
 from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
 
-# What a draft has of Slurm: keys of nodes, partitions, settings, and where acceptance tests can run.
+# Slurm in a draft: keys of nodes, partitions, settings, and the nodes of acceptance tests.
 _USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 _TESTS = ("memory_copy", "allreduce", "train_ddp")
@@ -120,9 +120,9 @@ def node_keys(machine: SiteMachine) -> str:
     return keys
 
 
-# The driver and the PyTorch of a first blueprint: the first offered that its GPUs run with.
+# Driver and PyTorch of a first blueprint: the first offered versions that its GPUs support.
 System = tuple[str, str]  # name and release of a distribution
-_NO_PLACE: Loc = ()  # rules are judged before there is a blueprint
+_NO_PLACE: Loc = ()  # rules are checked before a blueprint exists
 
 
 def pytorch_version(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
@@ -152,7 +152,7 @@ def installed_driver(hardware: Sequence[HardwareChoice], system: System, catalog
     """Return `software.nvidia` for these nodes: the oldest driver that the distribution has for all their GPUs."""
     source = StatedComponent("source", archive_name(*system, nvidias=False), _NO_PLACE, installed=True)
     if any(chosen.nvswitch for chosen in hardware):
-        return None  # the distribution has no Fabric Manager
+        return None  # the distribution lacks Fabric Manager
     return _driver(hardware, [*_facts(hardware, system, catalog), source], ("open", "closed"))
 
 
@@ -191,9 +191,9 @@ def _driver(hardware: Sequence[HardwareChoice], facts: Sequence[StatedComponent]
     return None
 
 
-OF_MACHINES = "machines"  # the template that has the machines of a file
+OF_MACHINES = "machines"  # the template for the machines of a file
 _FUNCTIONS = ("head", "login", "storage", "worker")
-_HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
+_HEAD_AT, _WORKERS_AT = 10, 101  # offsets of the first addresses in the network
 _KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "network": v.Cidr}
 
 
@@ -219,7 +219,7 @@ class ClusterTemplate:
     workers: int
     server: str
     text: str
-    hardware: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # servers that it describes itself
+    hardware: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # the template's own servers
     fabric: TemplateFabric | None = None
 
 

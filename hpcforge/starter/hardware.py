@@ -16,11 +16,11 @@ from hpcforge.starter.machines import SiteMachine, StarterError
 USUAL_CPU = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
 _USUAL_GPU = {"pcie": "l40s", "sxm4": "a100-80", "sxm5": "h100-sxm", "sxm6": "b200-sxm", "oam": "mi300x"}
 _SHOWN_BY = {"memory_gib": "free -g", "gpus": "nvidia-smi", "nvswitch": "nvidia-smi -q", "nics": "lspci"}
-_BOARD = 8  # GPUs of a board on which NVSwitches connect them
+_BOARD = 8  # GPUs of a board with NVSwitches
 _SWITCHED = ("sxm4", "sxm5", "sxm6")  # form factors of such boards
-_MANY = 64  # slots, where their number is not known
+_MANY = 64  # slots, if their number is not known
 _WIDE_LANES, _CARD_LANES = 16, 8
-_FIRMWARE_SHARE = 0.03  # of a machine's memory, which Linux and so slurm.conf do not count
+_FIRMWARE_SHARE = 0.03  # part of a machine's memory that Linux, and so slurm.conf, does not count
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def chassis_for(gpu: Gpu, count: int, catalog: Catalog) -> str | None:
         name
         for name, server in catalog.servers.items()
         if gpu.form_factor in (server.gpu_form_factors or ())
-        and server.nvlink_domain is None  # whose racks a blueprint must have
+        and server.nvlink_domain is None  # a blueprint must have its racks
         and (gpu.cooling is None or server.gpu_cooling is None or gpu.cooling in server.gpu_cooling)
         and (server.gpus_max is None or count <= server.gpus_max)
         and (gpu.form_factor != "pcie" or count <= _free_slots(server, _WIDE_LANES, 0))

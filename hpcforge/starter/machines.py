@@ -16,8 +16,8 @@ from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
 MOST_MACHINES = 10_000
-ALL = ("all",)  # the nodes of a partition of all workers
-USUAL_SYSTEM = ("debian", "12")  # where nothing says which distribution the machines have
+ALL = ("all",)  # nodes of a partition with all workers
+USUAL_SYSTEM = ("debian", "12")  # default for machines without a known distribution
 _HEADS = (
     "head",
     "master",
@@ -36,7 +36,7 @@ _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
 _LONGEST_NOTE = 200  # characters, in an inventory
 _BY_ADDRESS = re.compile(r"node(-[0-9]{1,3}){4}")
-_MOST: Mapping[str, int] = {  # as hardware of a blueprint may have
+_MOST: Mapping[str, int] = {  # limits of hardware in a blueprint
     "sockets": 16,
     "cores_per_socket": 512,
     "threads_per_core": 8,
@@ -62,20 +62,20 @@ class SiteMachine:
     cores_per_socket: int | None = None
     threads_per_core: int | None = None
     memory_gib: int | None = None
-    gpu: str | None = None  # the type in the words of the file
+    gpu: str | None = None  # the model in the file's words
     gpus: int = 0
     guesses: tuple[str, ...] = field(default=("functions",))
-    host_keys: tuple[str, ...] = ()  # that the machine showed
+    host_keys: tuple[str, ...] = ()  # keys that the machine showed
     system: tuple[str, str] | None = None  # distribution and release
-    addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the network in the file's words
+    addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the file's name for each
     bmc: str | None = None  # address of its management controller
     mac: str | None = None
     serial: str | None = None
-    note: str | None = None  # for people: other names, comments
+    note: str | None = None  # other names and comments, for people
     features: tuple[str, ...] = ()
     weight: int | None = None
-    network: str | None = None  # that its address is in, by its own configuration
-    container: str = ""  # the kind of container that it is; "" for a machine of its own
+    network: str | None = None  # the network of its address, by its own configuration
+    container: str = ""  # kind of the container; "": a machine of its own
     remarks: tuple[str, ...] = ()  # comments for the inventory
 
 
@@ -117,10 +117,10 @@ class SiteFile:
     machines: tuple[SiteMachine, ...]
     cluster: str | None = None
     partitions: tuple[SitePartition, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)  # of slurm.conf
+    settings: Mapping[str, str] = field(default_factory=dict)  # further keys of slurm.conf
     access: SiteAccess = SiteAccess()
     left_out: tuple[LeftOut, ...] = ()
-    domain: str | None = None  # of the machines' names
+    domain: str | None = None  # domain of the machines' names
 
 
 def note_of(texts: Iterable[str]) -> str | None:
@@ -249,7 +249,7 @@ def _installed_gib(memory_kib: int) -> int:
 def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
     """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
-        ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
+        ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; not node01-mgmt
         by_ending = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
         if name.startswith(words) or by_ending or any(word in group.lower() for word in words):
             return functions

@@ -12,8 +12,8 @@ from hpcforge.errors import UsageError
 from hpcforge.starter.machines import LeftOut, SiteFile, StarterError
 from hpcforge.starter.readers import Source, read
 
-_MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
-_MOST_NAMES = 20  # of a folder beside it
+_MOST_BYTES = 4 * 1024 * 1024  # size of a file with machines
+_MOST_NAMES = 20  # names in a folder beside it
 
 
 def read_site(file: Path, source: Source | None) -> SiteFile:
@@ -36,7 +36,7 @@ def _read_sibling(folder: Path, name: str) -> str | None:
     if name.endswith("/") and Path(name).name == name[:-1]:
         names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else None
         return None if names is None else " ".join(names[:_MOST_NAMES])
-    expected = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
+    expected = Path(os.path.realpath(folder)) / name  # links above the folder belong to the user
     try:
         below = (
             ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == expected

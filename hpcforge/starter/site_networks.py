@@ -12,12 +12,12 @@ from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.starter.machines import SiteAccess, SiteMachine, note_of
 
-NODES = "mgmt"  # the network of the nodes' own addresses, as the templates call it
+NODES = "mgmt"  # the templates' name for the network of node addresses
 _SHORTEST, _LONGEST = 8, 24  # prefixes
 _LONGEST_OF_NODES = 29
-USUAL = "10.20.0.0/22"  # where nothing is known
-_OUTSIDE = re.compile(r"pub|public|ext|external|wan|campus|inet|internet")  # words for a network of the site
-_TAKEN = (NODES, "bmc", "default")  # names that mean something else in a blueprint
+USUAL = "10.20.0.0/22"  # default without known addresses
+_OUTSIDE = re.compile(r"pub|public|ext|external|wan|campus|inet|internet")  # names for a network of the site
+_TAKEN = (NODES, "bmc", "default")  # names with another meaning in a blueprint
 
 
 def around(addresses: Iterable[str]) -> ipaddress.IPv4Network | None:
@@ -83,7 +83,7 @@ def with_networks(machines: Sequence[SiteMachine], nodes: str) -> tuple[list[str
             continue
         used.append(network)
         names[word] = _free_name(word, {*names.values()})
-        public = _OUTSIDE.fullmatch(word) or not network.is_private  # which the nodes' firewalls must not trust
+        public = _OUTSIDE.fullmatch(word) or not network.is_private  # the nodes' firewalls must not trust it
         outside = ", external: true" if public else ""
         on = fold(addresses)
         lines.append(f"{names[word]}: {{cidr: {network}, nodes: {quoted(on)}{outside}}}   # guess: the prefix")

@@ -17,9 +17,9 @@ from hpcforge.starter.readers.slurm_words import is_slurm
 from hpcforge.starter.readers.words import Beside, is_address, is_ipv6, lines
 from hpcforge.starter.site_networks import on_one_network
 
-_MARK = "\ufeff"  # of UTF-8, on Windows
-_LONGEST = 300  # characters of what is left out
-_SHOWN = 3  # lines that are left out, where a file has no machine
+_MARK = "\ufeff"  # mark of UTF-8 on Windows
+_LONGEST = 300  # length of an omitted part
+_SHOWN = 3  # omitted lines that are shown for a file without a machine
 
 Source = Literal["hosts", "ansible", "slurm"]
 

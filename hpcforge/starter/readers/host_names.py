@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hpcforge.blueprint.values import NODE_NAME
 
-# Words of names that are no machines for a cluster: network, power, printing, cooling and control of racks.
+# Words in names of devices outside a cluster: network, power, printing, cooling and control of racks.
 _DEVICES = re.compile(
     "sw|swt|switch|pdu|ups|rtr|router|fw|firewall|gw|gateway|printer|prn|kvm|ap|wap|wifi|camera|cam|nvr|apc|ats|sts|"
     "crac|leaf|spine|tor|cmc|enclosure|ts|termserver|console|sensor|vip|nat|lb|modem|"
-    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # as in ibswitch and rackpdu
+    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # ibswitch, rackpdu
 )
-_ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # Rocks' appliances that are not hosts
+_ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # appliances of Rocks that are not hosts
 _JUMP = re.compile(r"(?:ssh)?(?:bastion|jump|gate(?!way))[a-z]*")
 _BMC = re.compile(r"(?:bmc|ipmi|ilo|ilom|idrac|drac|rsa|imm2?|xcc|irmc|cimc|rmm|alom|lom|oob|redfish|ipkvm|sp|rac)\d*")
-_MAYBE_BMC = ("sp", "rac", "lom", "oob", "rsa")  # words that also stand for other things
+_MAYBE_BMC = ("sp", "rac", "lom", "oob", "rsa")  # words with other meanings, too
 _SURE_NETWORK = re.compile(r"(?:ib|ipoib|opa|eth|hsn|bond)\d*|\d+g(?:be|e)?|en[ops]\d\w*")
 _NETWORK = re.compile(
     r"mgmt|mgt|adm|admin|data|stor|storage|nfs|san|iscsi|lustre|gpfs|ceph|mpi|rdma\d*|roce\d*|rail\d*|vlan\d*|hs|fast|"
@@ -110,7 +110,7 @@ _KUBERNETES = re.compile(r"kube|k8s|k3s|rke|etcd|calico|openshift", re.IGNORECAS
 _HEAD = re.compile(
     r"head|frontend|(?:slurm)?(?:master|control|ctl|manage)|mgmt|mgt|admin|sms|(?:slurm)?ctld|slurmserver"
 )
-_CONTROLLER = re.compile(r"(?:slurm)?(?:master|control|ctl|ctld)|slurmserver")  # of groups of heads, those to go by
+_CONTROLLER = re.compile(r"(?:slurm)?(?:master|control|ctl|ctld)|slurmserver")  # preferred names of heads' groups
 _LOGIN = re.compile(r"login|submit")
 _STORAGE = re.compile(r"stor|(?:nfs|nas|oss|mds|osd|ost)s?$")
 _WORKER = re.compile(r"(?:cn$|cnode|compute|node|worker|gpu|cpu|dgx|hgx|exec|slurmd|slurmexec|slurmnode)(?!bd)")

@@ -25,7 +25,7 @@ from hpcforge.starter.readers.words import NO_NAME, SECRET, at_most, by_name, do
 _USUAL = re.compile(r"localhost[\w.-]*|ip6-[\w-]+|broadcasthost|[\w.-]+\.localdomain\d?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _WORKER = re.compile(r"(?:node|compute|gpu|worker|cn|dgx|hgx|[ncwg])-?\d.*")
-_MOST_LINES = 10 * MOST_MACHINES  # with addresses: each machine may have several
+_MOST_LINES = 10 * MOST_MACHINES  # lines with addresses: a machine may have several
 _HINT_WORDS = 3  # a longer comment is a sentence
 
 
@@ -205,7 +205,7 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
             names.setdefault(alias.partition(".")[0].lower(), row)
     own: dict[str, _HostsLine] = {}
     others: dict[str, list[tuple[str, _HostsLine]]] = {}
-    for row in sorted(rows, key=lambda row: host_names.needs_owner(row.label)):  # after the machine that it belongs to
+    for row in sorted(rows, key=lambda row: host_names.needs_owner(row.label)):  # a row comes after its machine's row
         base, word = _owner(row, names, own) or ("", "")
         if base in names:
             others.setdefault(names[base].short, []).append((word, row))
@@ -250,7 +250,7 @@ def _machine(row: _HostsLine, others: Sequence[tuple[str, _HostsLine]], left_out
     notes = [*([f"also {' '.join(row.aliases)}"] if row.aliases else []), row.comment]
     for word, second in others:
         if not second.address:
-            continue  # IPv6, which is left out by its line
+            continue  # an IPv6 address, which its own line reports
         if host_names.is_bmc(word) and bmc is None:
             bmc = second.address
         elif word not in addresses and not host_names.is_bmc(word):

@@ -14,12 +14,12 @@ from hpcforge.catalog.slurm import Kind, expected
 from hpcforge.starter.machines import USUAL_SYSTEM
 from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word, has_secret
 
-SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # as `scontrol show partitions` prints them
+SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # in `scontrol show partitions`
 HEADS = ("slurmctldhost", "slurmctldhost[0]", "controlmachine", "controladdr", "clustername")
 _SETTING: TypeAdapter[str] = TypeAdapter(v.SlurmSetting)
 _ITSELF = "hpcforge sets it, or it names a program or a file"
 _ACCOUNTS = "it needs `services.accounting`, and names in `slurm.accounts` or `slurm.qos`"
-_PLACES = {  # what has another place in a blueprint, or refers to what a blueprint does not have
+_PLACES = {  # settings with another place in a blueprint, or that refer to missing things
     r"backup(?:controller|addr)": "hpcforge has no backup controller",
     r"accounting.*|defaultstorage.*|trackwckey": "`services.accounting` has a place for it",
     r"topology.*|routeplugin": "`slurm.topology` has a place for it",
@@ -54,7 +54,7 @@ def _place(key: str, places: dict[str, str]) -> str | None:
     return next((reason for pattern, reason in places.items() if re.fullmatch(pattern, key.lower())), None)
 
 
-Known = Mapping[str, tuple[str, Kind]]  # name and kind of a setting, by its name in lower case
+Known = Mapping[str, tuple[str, Kind]]  # name and kind of a setting, by its lower-case name
 
 
 def _by_key(settings: Mapping[str, Kind]) -> Known:

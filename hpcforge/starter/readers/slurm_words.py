@@ -15,14 +15,14 @@ from typing import NamedTuple
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import SECRET, Beside
 
-MOST_FILES = 100  # that include each other
-_MOST_FOLDERS = 8  # in the path of one
+MOST_FILES = 100  # files that include each other
+_MOST_FOLDERS = 8  # folders in a file's path
 MOST_PARTS = 20 * MOST_MACHINES
-MOST_MENTIONS = 1000 * MOST_MACHINES  # of nodes, in all lines together
+MOST_MENTIONS = 1000 * MOST_MACHINES  # mentions of nodes in all lines
 STATE = "it is the state of a node or a partition, not its configuration"
 DEFAULTS = "`scontrol show config` has all defaults, too: give slurm.conf itself"
 
-_PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*=\s*("[^"]*"(?=\s|$)|\S+)')  # as s_p_parse_line of Slurm matches it
+_PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*=\s*("[^"]*"(?=\s|$)|\S+)')  # the pattern of Slurm's s_p_parse_line
 _TOKEN = re.compile(r"\s*(\S+)")
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*#.*")
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*(\\)\s*$")
@@ -57,9 +57,9 @@ class Word:
     value: str
     text: str
     line: int
-    at: int  # its number of all words, so that no two are equal
+    at: int  # its place among all words, so that no two are equal
     file: str | None = None
-    kind: str = ""  # of its record: nodename, partitionname, nodeset, downnodes, name (of gres.conf), or none
+    kind: str = ""  # kind of its record: nodename, partitionname, nodeset, downnodes, name (of gres.conf), or none
 
 
 def has_secret(word: Word) -> bool:
@@ -85,7 +85,7 @@ class Ledger:
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     mentions: int = 0
-    nodes: dict[str, str] = field(default_factory=dict)  # names of nodes in a blueprint, by those in slurm.conf
+    nodes: dict[str, str] = field(default_factory=dict)  # names of nodes in the blueprint, by their names in slurm.conf
 
     def node_name(self, full: str) -> str:
         """Return the name that a node of slurm.conf has in a blueprint; of an unknown one its host's."""
@@ -131,7 +131,7 @@ class Ledger:
             if has_secret(word) or (not word.key and (word.file, word.line) in secret):
                 pieces[number] = word, f"{word.key}=..." if word.key else "...", reason
         texts: dict[tuple[str | None, int, str], list[str]] = {}
-        once: dict[str, tuple[str | None, int, str]] = {}  # what is the same in every record is one
+        once: dict[str, tuple[str | None, int, str]] = {}  # words that are equal in every record appear once
         for word, text, reason in sorted(pieces, key=lambda piece: piece[0].at):
             always = reason in (STATE, DEFAULTS)
             place = word.file, word.line, reason
@@ -229,7 +229,7 @@ class _Source:
     first: str  # the text of the file that includes the others
     read_sibling: Beside | None
     ledger: Ledger
-    visited: set[str]  # files that are being read, or were
+    visited: set[str]  # files that are open or finished
     cluster: str | None
 
     def included(self, name: str) -> tuple[str, str] | str:

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, SiteMachine, functions_by_name
 
-# The text of a file in the same folder, by its name; of a folder, by its name with /, the names of its files.
-# Names and remarks that have a secret, or beside which there is one.
+# Names and remarks with a secret, or beside one.
 SECRET = re.compile(
     r"pass(?!ive)|secret|token|vault|kennwort|credential|(?<![a-z])pwd?(?![a-z])|(?<![a-z])(?:api|private)?_?keys?(?![a-z])",
     re.IGNORECASE,
 )
+# The text of a file in the same folder, by its name; or the names of a folder's files, by the folder's name with /.
 Beside = Callable[[str], str | None]
 NO_NAME = "is not a host name that a blueprint accepts: lower-case letters, digits, -"
 _NOT_PLAIN = re.compile(r"(?:0|127|22[4-9]|2[345]\d)\..*|169\.254\..*|.*\.(?:0\.0\.0|255\.255\.255)")

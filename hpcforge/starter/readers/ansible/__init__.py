@@ -27,13 +27,13 @@ _HOSTS = ("ansible_host", "ansible_ssh_host")
 _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args")
 _COMMANDS = ("ansible_ssh_proxy_command", "ansible_paramiko_proxy_command")
 _OWN = (*_USERS, *_HOSTS, *_ARGUMENTS, *_COMMANDS, "ansible_connection", "network_interfaces", "bmc")
-_MACHINE: Mapping[str, tuple[tuple[str, ...], type[str]]] = {  # of an inventory: how hosts' variables call it
+_MACHINE: Mapping[str, tuple[tuple[str, ...], type[str]]] = {  # keys of an inventory, with their variables in Ansible
     "mac": (("mac", "mac_address", "macaddress"), v.Mac),
     "serial": (("serial", "serial_number"), v.Serial),
 }
 _NO = ("false", "no", "0", "off")
 _SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "openssh", "ansible.builtin.ssh")
-_AS_WRITTEN = {  # variables whose usual values are what a blueprint has anyway
+_AS_WRITTEN = {  # variables whose usual values are a blueprint's defaults
     "ansible_port": ("22",),
     "ansible_ssh_port": ("22",),
     "ansible_become": ("true", "yes", "1", "on"),
@@ -118,7 +118,7 @@ def _above(groups: HostGroups) -> dict[str, tuple[str, ...]]:
     result: dict[str, tuple[str, ...]] = {}
     for name in groups.by_name:
         order, walked = [name], {name}
-        for ancestor in order:  # which grows
+        for ancestor in order:  # the list grows meanwhile
             further = [parent for parent in parents.get(ancestor, ()) if parent not in walked]
             order += further
             walked.update(further)
@@ -370,7 +370,7 @@ def _others(
     addresses: dict[str, str] = {}
     for name, line, word, address in _address_variables(host):
         if address in owners and owners[address][0] is host:
-            continue  # the machine's own address, or one with two names
+            continue  # the machine's own address, or an address with two names
         if not _is_free(address, host, name, line, owners, left_out):
             continue
         if word == "bmc" and bmc is None:

@@ -14,15 +14,15 @@ from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import NO_NAME, SECRET, expanded, is_ipv6, lines
 
 _MOST_GROUPS = 1_000
-_MOST_NODES = 500_000  # of YAML, with those that aliases repeat
+_MOST_NODES = 500_000  # nodes of the YAML, with those that aliases repeat
 _DEEPEST = 20
 _LONGEST_LINE = 20_000
-_LONGEST_NAME = 500  # characters, with ranges
+_LONGEST_NAME = 500  # length with ranges
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(vars|children))?\]\s*(?:[#;].*)?")
 _HEADINGS = "headings are [NAME], [NAME:children] and [NAME:vars]"
 _LISTS = "a hosts file, an Ansible inventory and slurm.conf are read; `hpcforge nodes import` reads lists with commas"
-_REFUSED = {  # beginnings of files that are no inventory's text: what they are, and what helps
+_REFUSED = {  # first characters of files that are not an inventory's text: their kind, and a hint
     "#!": ("a program, which is not run here", "give it the output of `ansible-inventory --list`"),
     "$ANSIBLE_VAULT": ("encrypted", "`ansible-vault view` shows its text"),
     "plugin:": ("the settings of a plugin", "give it the output of `ansible-inventory --list`"),
@@ -154,7 +154,7 @@ def _unquoted(value: str) -> str:
 
 
 def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> None:
-    if len(line) > _LONGEST_LINE:  # which takes squares of time
+    if len(line) > _LONGEST_LINE:  # the time is quadratic in the length
         groups.left_out.append(LeftOut(number, line.split(maxsplit=1)[0], f"more than {_LONGEST_LINE} characters"))
         return
     try:
@@ -180,7 +180,7 @@ def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> N
 
 def _composed(text: str) -> yaml.Node | None:
     try:
-        return yaml.compose(text, Loader=yaml.CBaseLoader)  # nodes alone, whatever tags say
+        return yaml.compose(text, Loader=yaml.CBaseLoader)  # yields nodes only, whatever the tags are
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
@@ -236,7 +236,7 @@ class _InventoryTree:
         if depth > _DEEPEST:
             raise StarterError(f"line {_line(node)}: groups are nested more than {_DEEPEST} deep")
         self._once(node)
-        if isinstance(node, yaml.SequenceNode):  # of old programs: a group is its list of hosts
+        if isinstance(node, yaml.SequenceNode):  # form of old programs: a group is a list of hosts
             self._hosts(group, node)
         for key, value in self._items(node):
             if key == "hosts":

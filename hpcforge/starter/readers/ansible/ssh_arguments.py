@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hpcforge.blueprint import values as v
 from hpcforge.starter.readers.words import accepts
 
-_LONGEST = 20_000  # characters of arguments
+_LONGEST = 20_000  # length of all arguments
 _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"  # options of ssh(1) that take a value
 
 
@@ -26,7 +26,7 @@ def jump_of(arguments: str) -> JumpHost:
     """Return the jump host that arguments of ssh name."""
     if "{{" in arguments:
         return JumpHost(problems=("a template, which is not filled in here",))
-    if len(arguments) > _LONGEST:  # which takes squares of time
+    if len(arguments) > _LONGEST:  # the time is quadratic in the length
         return JumpHost(problems=(f"more than {_LONGEST} characters",))
     jump, others = JumpHost(), list[str]()
     try:

@@ -27,7 +27,7 @@ _CLUSTER: TypeAdapter[str] = TypeAdapter(v.ClusterName)
 _DOMAIN: TypeAdapter[str] = TypeAdapter(v.DomainName)
 _MOST = {"sockets": 65_535, "cores": 512, "threads": 8, "mib": 65_536 * 1024, "weight": 4_294_967_293}
 _MOST_SOCKETS = 16
-_NO_MACHINE = re.compile(r"0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.")  # addresses of no machine in a network
+_NO_MACHINE = re.compile(r"0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.")  # addresses that no machine of a network has
 _PROCESSORS = ("cpus", "procs", "cputot", "boards", "socketsperboard", "sockets", "corespersocket", "threadspercore")
 _IN_SERVICE = {"UNKNOWN", "IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED"}
 _NOT_THERE = {"CLOUD", "FUTURE", "DYNAMIC"}
@@ -52,8 +52,8 @@ _NODE_REASONS = {
 class _Names:
     """What the nodes have in common, and what only one of them may have."""
 
-    lines: dict[str, int] = field(default_factory=dict)  # of each node
-    addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # with their words, as written
+    lines: dict[str, int] = field(default_factory=dict)  # line by node
+    addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # addresses with their words as written
     domains: Counter[str] = field(default_factory=Counter)
     of_domain: dict[tuple[Word, str], str] = field(default_factory=dict)
     shown: dict[str, list[str]] = field(default_factory=dict)  # partitions that nodes name themselves
@@ -292,7 +292,7 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
         guesses = [name for name in guesses if not (exact and name == "sockets")]
     if not cores:
         cores = max(1, (cpus or 1) // (sockets * threads))
-    if sockets > _MOST_SOCKETS:  # a virtual machine's, one for each core
+    if sockets > _MOST_SOCKETS:  # a virtual machine with a socket for each core
         sockets, cores, guesses = 1, sockets * cores, [*dict.fromkeys([*guesses, "sockets", "cores"])]
     if cores > _MOST["cores"]:
         for word in filter(None, (fields.get(key) for key in _PROCESSORS)):

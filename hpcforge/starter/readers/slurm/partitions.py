@@ -16,8 +16,8 @@ from hpcforge.starter.readers.slurm_words import Fields, Ledger, Statement, Word
 
 # GPUs: `Gres` of slurm.conf, and the lines of gres.conf.
 
-MOST_GPUS = 16  # of a node in a blueprint
-_SLICES = 7  # of a GPU with MIG
+MOST_GPUS = 16  # GPUs of a node in a blueprint
+_SLICES = 7  # slices of a GPU with MIG
 _MIG = re.compile(r"(?:(.*?)[_.-])?([1-7])g\.\d{1,4}gb(?:\+.*)?")
 _COUNT = re.compile(r"\d{1,9}[kmgtp]?")
 _OTHERS = {
@@ -46,7 +46,7 @@ class _Part:
     name: str
     kind: str
     count: int
-    rest: str  # of what Slurm prints or takes beside: (S:0-1), no_consume
+    rest: str  # further parts in Slurm's output or input: (S:0-1), no_consume
 
 
 def _part(text: str) -> _Part:
