@@ -47,7 +47,7 @@ def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos])
             of_user.setdefault(user, []).append(name)
     for name, account in accounts.items():
         for user, limits in account.users.items():
-            # Who has several accounts is said to have the first where a job names none.
+            # A user with several accounts gets the first as default, for jobs that name none.
             default = f"defaultaccount={name}" if of_user[user][0] == name and len(of_user[user]) > 1 else ""
             yield f"user {user} account={name}", " ".join(filter(None, (_settings(limits), default)))
 

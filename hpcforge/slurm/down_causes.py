@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 _SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart,MainPID"
 _PROCESSES = 'for u; do cat "/proc/$(systemctl show --property=MainPID --value "$u")/stat"; done 2>/dev/null; true'
-# Where the kernel has no table of iptables-legacy, the program would make one.
+# On a kernel without tables of iptables-legacy the program would create one.
 _LEGACY = "for f in ip ip6; do grep -q . /proc/net/${f}_tables_names && ${f}tables-legacy -S; done 2>/dev/null; true"
-_LOG = (  # of a unit, and of the daemon of Slurm with this name
+_LOG = (  # log of a unit, and of Slurm's daemon with this name
     'journalctl -u "$1" -n 20 -o cat --no-pager 2>/dev/null; tail -n 40 "/var/log/slurm/$2.log" 2>/dev/null; '
     'journalctl -u "$1" -n 200 -o cat --no-pager 2>/dev/null | grep -E "error:|fatal:" | tail -n 3; true'
 )
@@ -22,7 +22,7 @@ _FOREIGN_PLACES = ("/etc/", "/run/", "/usr/local/", "/opt/", "/home/", "/srv/")
 _OWN_TABLE = "table inet hpcforge"
 _CHAIN = re.compile(r"\s*chain (\S+) \{")
 _TROUBLE = re.compile(r"(?:[Ee]rror|fatal): ")
-_NO_CAUSE = ("pmix", "Zero Bytes were transmitted or received")  # every start logs the first; a port's probe the second
+_NO_CAUSE = ("pmix", "Zero Bytes were transmitted or received")  # logged at every start, and after a port's probe
 
 
 def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, list[str]]:
@@ -70,14 +70,14 @@ class WorkerAnswers:
 
     node: str
     head: str
-    answers: Mapping[str, str]  # of the worker, by the names of `questions`
-    slurm_numbers: tuple[int | None, int | None] = (None, None)  # of the account slurm there and on the head
-    clock: str = ""  # what is wrong with its clock
-    silent: str = ""  # why the head cannot connect to its slurmd
-    unreached: Sequence[str] = ()  # what the worker cannot connect to, and why
-    obstacles: Sequence[str] = ()  # sentences of the search for obstacles
-    no_answer: Collection[str] = ()  # the daemons that gave it no answer: slurmctld, slurmd
-    mute: bool = False  # its slurmd gave the head no answer
+    answers: Mapping[str, str]  # answers of the worker, by the names of `questions`
+    slurm_numbers: tuple[int | None, int | None] = (None, None)  # of the account slurm on worker and head
+    clock: str = ""  # problem of its clock
+    silent: str = ""  # the head's error when it connects to its slurmd
+    unreached: Sequence[str] = ()  # targets that the worker cannot connect to, with the error
+    obstacles: Sequence[str] = ()  # sentences from the search for obstacles
+    no_answer: Collection[str] = ()  # slurmctld or slurmd if it did not answer the worker
+    mute: bool = False  # its slurmd did not answer the head
 
     @property
     def cut_off(self) -> bool:

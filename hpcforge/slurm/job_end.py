@@ -24,7 +24,7 @@ _CAUSES = {
     "OUT_OF_MEMORY": "used more memory than it had asked for",
     "PREEMPTED": "gave way to a job of higher priority",
 }
-# Limits that one job exceeds by itself, so that it waits for ever: nothing that another job does lets it start.
+# Limits that the job exceeds alone, so that it never starts, whatever other jobs do.
 _NEVER = {
     "QOSNotAllowed",
     "InvalidQOS",
@@ -34,7 +34,7 @@ _NEVER = {
     "PartitionTimeLimit",
     "BadConstraints",
 }
-# ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, and from Slurm 23.02 on, where the topology is why, ..._TOPO_CONFIG_...
+# ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE; from Slurm 23.02 on ..._TOPO_CONFIG_... if the topology is the reason.
 _UNPLACEABLE = ("Requested node configuration is not available", "Requested topology configuration is not available")
 
 
@@ -72,7 +72,7 @@ def show(number: str) -> list[str]:
 def parse(output: str) -> JobEnd | None:
     """Parse a job's record; None if that is not one."""
     fields: dict[str, str] = {}
-    for match in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like one
+    for match in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like a field
         fields.setdefault(match[1], match[2])
     if not fields.keys() >= {"JobState", "Reason"}:
         return None

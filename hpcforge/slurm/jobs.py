@@ -8,10 +8,10 @@ from typing import Literal
 
 from hpcforge.blueprint import hostlist
 
-# Lines of columns between bars, as squeue and sinfo print them with a --format of ours.
+# Lines with columns between bars: the output of squeue and sinfo with hpcforge's --format.
 
 
-FREE_TEXT = frozenset({"name", "reason", "comment"})  # of a user's, which may hold a bar itself: one in a row at most
+FREE_TEXT = frozenset({"name", "reason", "comment"})  # users' texts, which may contain a bar: one in a row at most
 
 
 def rows(output: str, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
@@ -28,7 +28,7 @@ def rows(output: str, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
 Column = Literal[
     "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment", "ends"
 ]
-# squeue(1), --format; `number` is the job's own also in an array, where `id` is "20_3".
+# Fields for squeue(1) --format. In an array `number` is the job's own number, and `id` is "20_3".
 _FORMAT: dict[Column, str] = {
     "number": "%A",
     "id": "%i",
@@ -55,12 +55,12 @@ class Job:
     name: str = ""
     state: str = ""
     reason: str = ""
-    nodes: str = ""  # hostlist of those it holds; "" before it has any
-    count: str = ""  # of nodes, at least
+    nodes: str = ""  # hostlist of its nodes; "": it has none yet
+    count: str = ""  # lowest number of nodes
     partitions: str = ""
-    asked_for: str = ""  # hostlist of nodes that it asks for by name
+    asked_for: str = ""  # hostlist of the nodes that it requests by name
     comment: str = ""
-    ends: str = ""  # or ended, by the head's clock: 2026-11-28T10:02:41
+    ends: str = ""  # end, in the past or future, by the head's clock: 2026-11-28T10:02:41
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -89,15 +89,16 @@ def read(output: str, columns: Sequence[Column]) -> Iterator[Job]:
             yield job
 
 
-# Which jobs run where, and which wait for certain nodes, as Slurm says it.
+# Running jobs by node, and jobs that wait for certain nodes, from Slurm's output.
 
 
-SLURM_JOBS = "slurm_jobs"  # the name under which the controller is asked
+SLURM_JOBS = "slurm_jobs"  # name of the question to the controller
 _RUNNING: tuple[Column, ...] = ("number", "nodes")
 SLURM_JOBS_COMMAND = squeue(_RUNNING, "RUNNING,SUSPENDED,COMPLETING,CONFIGURING")
 SLURM_WAITING = "slurm_waiting"
 _PENDING: tuple[Column, ...] = ("number", "user", "count", "partitions", "asked_for")
-# A queue may be long, and an answer is 4 MiB: of jobs that name no node only those of several, and of all so many.
+# A queue may be long, and an answer is limited to 4 MiB. So jobs without named nodes are listed only if they need
+# several nodes, and the number of all lines is limited.
 SLURM_WAITING_COMMAND = (
     "sh", "-c",
     f'all=$(squeue --noheader --states=PENDING --format="{shown(_PENDING)}") && '

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from hpcforge.slurm.jobs import rows
 
-# How long a slurmd may take to register: seconds after its own start; after slurmctld's one ping (SlurmdTimeout / 3,
-# which is 40 s), or two where a busy machine missed one.
+# Time for a slurmd to register, seconds: after its own start; after one ping of slurmctld (SlurmdTimeout/3 = 40 s), or
+# two if a busy machine missed one.
 SETTLE_S = 90.0
 
-# All that scontrol knows is 800 bytes a node, and an answer may be 4 MiB: of these three fields 10,000 nodes fit.
+# All fields of scontrol are 800 bytes a node, and an answer is limited to 4 MiB: with these three 10,000 nodes fit.
 _FIELDS = (
     '{ state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""; '
     'reason = match($0, / Reason=.*/) ? substr($0, RSTART, RLENGTH) : ""; print $1 state reason }'
@@ -25,19 +25,19 @@ SLURM_NODES_COMMAND = (
 )  # fmt: skip
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=(\S+)")
-# Who set a reason and when, as both 22.05 and 24.11 print it: ` Reason=Not responding [slurm@2026-11-28T10:02:41]`.
+# User and time of a reason, as 22.05 and 24.11 print them: ` Reason=Not responding [slurm@2026-11-28T10:02:41]`.
 _SETTER = re.compile(r" \[([^\s@\[\]]{1,64})@(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^\s\[\]]{0,16}\]")
 
-_DRAINED = ("DRAIN", "DRAINED", "DRAINING")  # by somebody, who is waited for
-_NOT_REGISTERED = ("DOWN", "INVAL", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # a daemon that restarts comes so
-_KEPT_BACK = (  # by Slurm itself, or for those whom a reservation is for
+_DRAINED = ("DRAIN", "DRAINED", "DRAINING")  # a user drained it, and must resume it
+_NOT_REGISTERED = ("DOWN", "INVAL", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # also while slurmd restarts
+_KEPT_BACK = (  # Slurm keeps these back, or a reservation does
     "ERROR", "FAIL", "FAILING", "FUTURE", "MAINT", "MAINTENANCE",
     "POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT", "REBOOT_ISSUED",
 )  # fmt: skip
-_HELD = tuple(word for word in _KEPT_BACK if word != "ERROR")  # as an operator or power saving has it
-OWN_DRAINS = "hpcforge"  # how reasons of hpcforge's drains begin, those of its node health check too
-# How reasons begin that Slurm gives by itself, of 22.05 to 26.05. slurmd and slurmstepd set theirs as root, as many an
-# operator does; slurmctld's are here, too, for one that runs as root.
+_HELD = tuple(word for word in _KEPT_BACK if word != "ERROR")  # held by an operator or by power saving
+OWN_DRAINS = "hpcforge"  # prefix of reasons of hpcforge's drains, also by its node health check
+# Prefixes of reasons that Slurm itself sets, 22.05 to 26.05. slurmd and slurmstepd set theirs as root, like many
+# operators; slurmctld's are included for a slurmctld that runs as root.
 SLURM_DRAINS = (
     "SlurmdSpoolDir is full",  # slurmd's cred_context.c (22.05: slurmd.c), slurmstepd's mgr.c
     "switch_g_job_postfini failed",  # slurmstepd's mgr.c
@@ -45,7 +45,7 @@ SLURM_DRAINS = (
     "Failed to set node feature",  # slurmd's req.c
     "Low RealMemory", "Low CPUs", "Low socket*core", "Low TmpDisk", "CoreSpec differ", "RestrictedCoresPerGPU",
     "Could not unpack gres data", "Reported active features", "Failed to parse dynamic_conf", "Failed to set topology",
-    "Prolog error", "Job env setup error", "Node unexpectedly rebooted",  # these two lines and this: node_mgr.c
+    "Prolog error", "Job env setup error", "Node unexpectedly rebooted",  # this and the two lines above: node_mgr.c
     "gres/",  # gres.c
     "Prolog/Epilog failure", "Duplicate jobid",  # agent.c
     "Epilog error",  # job_mgr.c
@@ -56,7 +56,7 @@ SLURM_DRAINS = (
     "NO NETWORK ADDRESS FOUND",  # read_config.c
 )  # fmt: skip
 _UNUSABLE = frozenset((*_DRAINED, *_NOT_REGISTERED, *_KEPT_BACK))
-# What sinfo appends. `@` (a restart was asked for) and `-` (planned for a job) leave the node in use.
+# Marks that sinfo appends. `@` (a requested restart) and `-` (planned for a job) leave the node in use.
 _MARKS = {
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",

@@ -21,8 +21,8 @@ from hpcforge.blueprint.values import may_set
 
 Settings = Mapping[str, str]
 
-# Beside each other, what a site declares of QOS and partitions outranks usage: one tenth of the largest difference
-# between two of its priorities is as much as all that fair share can give.
+# With these weights, QOS and partitions outrank usage: fair share can add at most one tenth of the largest difference
+# between two declared priorities.
 WEIGHTS = {
     "PriorityWeightFairshare": "10000",
     "PriorityWeightQOS": "100000",
@@ -32,7 +32,7 @@ _PRIVATE_HISTORY = ("accounts", "events", "jobs", "reservations", "usage", "user
 _UNSET = {"", "0", "no", "none", "off"}
 _DEFAULTS = {"jobrequeue": "1", "maxarraysize": "1001", "maxjobcount": "10000"}  # of Slurm 22.05 to 24.11
 _OWN_ROLES = "own roles"
-_MESSAGE_TIMEOUT_S = "30"  # of the role slurm_controller
+_MESSAGE_TIMEOUT_S = "30"  # value in the role slurm_controller
 
 
 class WrittenSetting(BaseModel):
@@ -179,7 +179,7 @@ def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
     }
     effective = _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}
     if effective.get("prioritytype") == "priority/basic":
-        effective.setdefault("prioritydecayhalflife", "0")  # usage decays by the other type alone
+        effective.setdefault("prioritydecayhalflife", "0")  # only the other type lets usage decay
     return effective
 
 
