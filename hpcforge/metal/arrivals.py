@@ -47,7 +47,7 @@ class Arrivals:
         self._messages = messages
         self.done: dict[str, Installation] = {}
         self._stopped = threading.Event()
-        self.error: Exception | None = None  # what ended the installation of all
+        self.error: Exception | None = None  # the error that ended all installations
         self._thread = threading.Thread(target=self._work, name="hpcforge-install")
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Arrivals:
 
     def of(self, node: str) -> Installation | None:
         """How a node's installation ended; None: it is under way."""
-        ended = not self._thread.is_alive()  # asked first: what it did before it ended is there then
+        ended = not self._thread.is_alive()  # read first: a thread that has ended has stored its results
         installation = self.done.get(node)
         return (
             Installation(node, 0, str(self.error or "not installed"))
@@ -121,7 +121,7 @@ class Arrivals:
         these keys. Nodes that arrive together are planned together: a plan is made for the whole cluster.
         """
         self.site = site
-        planned: tuple[int, Goal] | None = None  # of all that had arrived when the site was last read
+        planned: tuple[int, Goal] | None = None  # number of arrivals at the last reading of the site, and its goal
 
         def arrive(node: str) -> Arrival | None:
             self.news(say)
@@ -131,7 +131,7 @@ class Arrivals:
             if installation.why:
                 return Arrival(why=f"not installed: {installation.why}")
             nonlocal planned
-            count = len(self.done)  # counted first: what ends meanwhile is planned at the next look
+            count = len(self.done)  # counted first: nodes that arrive meanwhile are planned next time
             if planned is None or planned[0] != count:
                 try:
                     self.site = replace(self._reopen(), step=self.site.step)

@@ -19,8 +19,8 @@ from hpcforge.run.site import Site, Values, add_values
 from hpcforge.tally import Tallies, silent
 
 MOST = 4096  # addresses of one search
-MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
-INTERRUPTED = "interrupted"  # the reason of an address that had not answered by Ctrl-C
+MACHINE_S = 180.0  # limit for all requests to one controller, including a restart (quirks.yaml: 90 s)
+INTERRUPTED = "interrupted"  # reason of an address without an answer at Ctrl-C
 EMPTY = Inventory.model_construct()
 _USUAL = BmcsSection.model_construct()
 
@@ -107,7 +107,7 @@ def ask(
 
 
 def _ask(access: Login, trust_new: bool) -> Machine | Silent:
-    machine = Redfish(access, limit_s=MACHINE_S)  # its time begins here, before the first request
+    machine = Redfish(access, limit_s=MACHINE_S)  # the limit starts here, before the first request
     try:
         if access.certificate is None:
             shown = certificate(access)
@@ -128,7 +128,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
             )
             return Silent(access.address, reason, "answer")
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
-    except Exception as error:  # as of power: one odd controller ends nothing for others
+    except Exception as error:  # as in power: an odd controller must not end the others
         return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")
 
 

@@ -45,17 +45,18 @@ _OWN_DISK = (
     "ssh answers, and it never asked for its boot script: it started from its own disk, since its firmware takes no "
     "override, or boots from another interface"
 )
-LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
-_OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
+LIMIT_S = 1800.0  # limit of one try, from power to ssh; docs/bare-metal.md has measured times
+_OF_INSTALLER = 1 / 3  # part of it from the boot script to the installer's request for a disk
 _TRIES = 2
-PHASES = ("power", "firmware", "kernel", "install", "start")  # on; its boot script; its disk is chosen; written; ssh
+# Their ends: power is on; the boot script is sent; the disk is chosen; it is written; ssh answers.
+PHASES = ("power", "firmware", "kernel", "install", "start")
 _EVERY_S = 2.0
-_PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
+_PAUSE_S = 5.0  # pause between turns of nodes, as with `power on`
 _SSH_S = 2.0
 _AT_ONCE = 32
-# An answer that the same question gets again: a controller is not asked twice, since it may lock its account.
+# Reasons that a second question would not change: it is not sent, since the controller may lock its account.
 _REFUSED = ("login", "certificate")
-_LASTING = (*_REFUSED, "licence", "override")  # and what a second boot would not change
+_LASTING = (*_REFUSED, "licence", "override")  # reasons that a second boot would not change
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class _Try:
 
     number: int = 1
     asked_s: float = 0.0
-    on_s: float | None = None  # None: its controller is at work
+    on_s: float | None = None  # None: its controller is still busy
     offered_s: float | None = None
     begun_s: float | None = None
     installed_s: float | None = None
-    lasting_boot: bool = False  # its controller keeps the network as the first device
+    lasting_boot: bool = False  # its controller keeps the network as first device
 
 
 def ssh_answers(address: str) -> bool:
@@ -157,7 +158,7 @@ def _with_jobs(
     head = site.cluster.by_name[site.cluster.slurm.controller]
     if not nodes:
         return {}
-    if not head.host_keys:  # without an operating system it has no Slurm
+    if not head.host_keys:  # a head without an operating system has no Slurm
         wiped = [node.name for node in nodes if node.name in wipe]
         if wiped and head not in nodes and answers(head.address):
             raise HeadUnknownError(
@@ -253,11 +254,11 @@ class _Work:
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
         self.switched: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        # One after another, since turns and the power budget hold for one series of nodes. What waits for its turn must
-        # not take threads from `pool`, which asks nodes for ssh.
+        # One after another, since turns and the power budget apply to one series of nodes. A separate executor:
+        # waiting nodes must not take threads from `pool`, which contacts nodes by ssh.
         self.series = ThreadPoolExecutor(1)
         self.stopped = threading.Event()
-        self.restarts: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
+        self.restarts: dict[bool, list[str]] = {True: [], False: []}  # True: from the network
         self.network_booted: set[str] = set()  # nodes whose controllers were asked to boot from the network
         self.refused: set[str] = set()  # nodes whose controllers refuse the login, or have another certificate
 
@@ -280,7 +281,7 @@ class _Work:
                     remaining.pop(outcome.node, None)
                     if self.stopped.is_set():
                         return
-        except Exception as error:  # the nodes would be waited for without end
+        except Exception as error:  # otherwise the nodes would be waited for forever
             for name in remaining:
                 self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
 
@@ -367,20 +368,20 @@ class _Work:
         if record is None:
             self._fail(name, "its record is gone", retry=False)
         elif record.state == "failed":
-            # Where no disk was chosen, the next try would find the same disks.
+            # If no disk was chosen, the next try would meet the same disks.
             self._fail(name, record.why, retry=bool(record.disks), console=record.console)
         elif record.state == "installed":
             tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
             self.say(f"{name}: installed on {' and '.join(record.disks)}, {self._record_key(name)}; it starts")
             if tried.lasting_boot:
-                self.pool.submit(self._boot_as_before, [name])  # a slow controller is no reason to wait
+                self.pool.submit(self._boot_as_before, [name])  # a slow controller must not delay the others
         elif self._late(name):
             self._fail(name, _stopped_at(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
             tried.begun_s = self.now_s()
         elif record.state == "offered":
-            # Firmware, which may take long, is over: what follows is a kernel and a link.
+            # The firmware's phase, which may be long, has ended; next are kernel and link.
             tried.offered_s = tried.offered_s or self.now_s()
             if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
                 self._fail(name, _stopped_at(record, self.limit_s * _OF_INSTALLER))
@@ -404,14 +405,14 @@ class _Work:
             self._finish(name, reason, console)
             return
         self.say(f"{name}: {reason}; it is tried again")
-        if tried.installed_s is not None:  # what is installed is not written again: it only starts again
+        if tried.installed_s is not None:  # an installed node is only restarted
             now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
             self.restarts[False].append(name)
             return
         record = records_of(self.site).read().get(name)
         planned = self.installs[name]
-        # Disks that were blank have our own half of an installation now.
+        # Disks that were blank now have half of hpcforge's installation.
         wipe = (record.disks if record else ()) or planned.wipes
         want(self.site, [name], {name: wipe} if wipe else {}, planned.image, _TRIES * self.limit_s / 3600)
         self.open[name] = _Try(tried.number + 1)

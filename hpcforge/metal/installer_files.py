@@ -26,12 +26,10 @@ _PACKAGES = ("openssh-server", "python3", "sudo")
 class InstallerChoices:
     """What the blueprint does not have."""
 
-    key: str  # public, "ssh-ed25519 AAAA..."
+    key: str  # public key, "ssh-ed25519 AAAA..."
     mirror: str = "http://deb.debian.org/debian"
-    security: str = (
-        "http://deb.debian.org/debian-security"  # without it cloud-init takes `mirror`, which has no updates
-    )
-    dns: tuple[str, ...] = ()  # addresses that the installer asks for names; else `name_servers`
+    security: str = "http://deb.debian.org/debian-security"  # cloud-init's default is `mirror`, which has no updates
+    dns: tuple[str, ...] = ()  # name servers for the installer; (): `name_servers`
 
 
 def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choices: InstallerChoices) -> dict[str, str]:
@@ -43,7 +41,7 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
         "user-data": "#cloud-config\n" + _disk_comment(node) + _yaml(user_data(cluster, node, choices)),
         "meta-data": _yaml({"instance-id": f"{cluster.name}-{node.name}", "local-hostname": node.name}),
     }
-    if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
+    if node.mac is not None:  # without a MAC address, a node could configure the wrong interface
         files["network-config"] = _yaml(network_config(node, network, choices))
     return {f"{node.name}/{name}": text for name, text in files.items()}
 
@@ -66,7 +64,7 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
     account: dict[str, object] = {"name": user, "ssh_authorized_keys": [choices.key]}
     if user != "root":
         number = number_of(cluster.users, user)
-        account |= {"uid": str(number)} if number else {}  # older releases ignore one that is no text
+        account |= {"uid": str(number)} if number else {}  # older releases ignore a number that is not text
         account |= {"shell": "/bin/bash", "lock_passwd": True, "sudo": "ALL=(ALL) NOPASSWD:ALL"}
     return {
         "hostname": node.name,

@@ -18,7 +18,7 @@ from hpcforge.blueprint.values import may_be_mac_of_port, may_be_serial
 from hpcforge.cluster.model import Node
 
 _SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
-_MEMORY_SLACK = 0.02  # of memory that firmware keeps for itself, and of GB that are reported as GiB
+_MEMORY_SLACK = 0.02  # memory that firmware keeps for itself, and GB reported as GiB
 By = Literal["serial", "mac", "address", "assigned"]
 
 
@@ -26,19 +26,19 @@ By = Literal["serial", "mac", "address", "assigned"]
 class Machine:
     """What one controller says of its machine; None and empty: nothing usable."""
 
-    address: str  # of the controller
-    certificate: str | None = None  # SHA-256 of its TLS certificate, as it was shown
+    address: str  # address of the controller
+    certificate: str | None = None  # SHA-256 of the TLS certificate that it showed
     serial: str = ""
     maker: str = ""
     model: str = ""
     macs: tuple[str, ...] = ()
-    linked: tuple[str, ...] = ()  # those of interfaces with a link
+    linked: tuple[str, ...] = ()  # MAC addresses of interfaces with a link
     memory_gib: float | None = None
     sockets: int | None = None
-    gpus: tuple[str, ...] | None = None  # their models; None: it lists no processors
-    more_macs: bool = False  # an interface could not be read
-    equipment: str = ""  # what it is where it is no server, as "DPU" or "power shelf"
-    notes: tuple[str, ...] = ()  # what could not be read, and why
+    gpus: tuple[str, ...] | None = None  # models of GPUs; None: no list of processors
+    more_macs: bool = False  # True: an interface could not be read
+    equipment: str = ""  # kind of a device other than a server, such as "DPU" or "power shelf"
+    notes: tuple[str, ...] = ()  # unread parts, with the reason
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MachineMatches:
 
     nodes: Mapping[str, Machine]
     by: Mapping[str, By]
-    unknown: tuple[Machine, ...]  # no node's
+    unknown: tuple[Machine, ...]  # machines of no node
     remarks: tuple[MachineDifference, ...] = field(default=())
 
 
@@ -89,7 +89,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         else:
             by_node[name], by[name] = machine, how
     free = [name for name in assign if name not in by_node]
-    if free and len(free) != len(unknown):  # a machine that is silent today would move all others by one node
+    if free and len(free) != len(unknown):  # a machine that is silent today would shift all others by one node
         text = (
             f"{len(unknown)} machines are no node's, and --assign has {len(free)} nodes without one: none is assigned"
         )
@@ -205,7 +205,7 @@ def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
         yield MachineDifference(node.name, text, _override(node, f"sockets: {machine.sockets}"), less)
     declared = node.gpus.count if node.gpus else 0
     if machine.gpus is not None and len(machine.gpus) != declared:
-        if not machine.gpus:  # many controllers list none: that is no sign of a GPU that is missing
+        if not machine.gpus:  # many controllers list no GPUs, so a missing list proves nothing
             yield MachineDifference(
                 node.name, f"its controller lists no GPUs, declared {declared}: admission will count them"
             )

@@ -30,14 +30,14 @@ from hpcforge.run.site import Site
 from hpcforge.secrets.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.slurm.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 
-# What the others need comes first; off goes the other way.
+# Order of switching on: nodes that others need come first. Off uses the reverse order.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
-_WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
+_WARNINGS_S = 30.0  # limit for the warnings of a plan: no request begins later
 _BETWEEN_BEATS_S = 1.0
 _NO_SLURM = "no configuration of Slurm"
 _ADDRESS_HINT = "in the inventory: `{}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs"
-_NEVER = Event()  # what ends a verb that runs to its end
+_NEVER = Event()  # for verbs that always run to their end
 _USUAL = BmcsSection.model_construct()
 
 _Item = TypeVar("_Item")
@@ -56,10 +56,10 @@ class Outcome:
     node: str
     state: State
     power: Power = "unknown"
-    next_boot: str = ""  # "network once"; "": as the firmware says
+    next_boot: str = ""  # "network once"; "": the firmware's order
     why: str = ""
     hint: str = ""
-    reason: str = ""  # of a failure, as `BmcError` has it
+    reason: str = ""  # reason of a failure, as in `BmcError`
     notes: tuple[str, ...] = ()
     quirks: tuple[str, ...] = ()
 
@@ -142,10 +142,10 @@ def boot_warnings(site: Site, names: Sequence[str]) -> dict[str, tuple[str, ...]
     def read(access: Login) -> tuple[str, ...]:
         try:
             return Redfish(access, limit_s=_WARNINGS_S).warnings()
-        except BmcError:  # as it will be when the node is switched on, with the reason
+        except BmcError:  # the same error appears when the node is switched on
             return ()
 
-    if _protocol(site) == "ipmi":  # which does not say whose machine it is
+    if _protocol(site) == "ipmi":  # IPMI does not report the make
         return {}
     logins = accesses(site, names)
     with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(logins)))) as pool:
@@ -228,7 +228,7 @@ def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped
                 results.put(do(waiting.get_nowait()))
         results.put(None)
 
-    # The threads of an executor would be waited for, here and at exit.
+    # Python would wait for the threads of an executor, here and at exit.
     threads = [Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(items)))]
     try:
         for thread in threads:
@@ -264,7 +264,7 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
             for outcome in outcomes(over):
                 ready.put(outcome)
             ready.put(None)
-        except BaseException as error:  # raised again where the outcomes are read
+        except BaseException as error:  # raised again for the reader of the outcomes
             ready.put(error)
 
     Thread(target=work, daemon=True).start()
@@ -287,9 +287,9 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
 class TurnRules(NamedTuple):
     """How nodes take turns to switch on."""
 
-    pause_s: float  # between turns
+    pause_s: float  # pause between turns
     lost_feeds: Collection[str] = ()
-    later: Collection[str] = ()  # nodes that are switched on after these
+    later: Collection[str] = ()  # nodes that are switched on later
 
 
 def switched_on(
@@ -309,7 +309,7 @@ def switched_on(
     states = {outcome.node: outcome for outcome in carried_out(by_node, to_read, Wish("status"), stopped)}
     if stopped.is_set():
         return
-    # What is not seen to be off is counted: a silent controller's node may run.
+    # A node counts unless its controller reports that it is off: a silent controller's node may run.
     on = [node.name for node in site.cluster.nodes if node.name not in states or states[node.name].power != "off"]
     yield from (states[name] for name in names if states[name].state != "done" or states[name].power == "on")
     for outcome in (
@@ -346,7 +346,7 @@ def _outcome(name: str, controller: Controller, request: Wish) -> Outcome:
     except BmcError as error:
         state: State = "unreachable" if error.reason == "unreachable" else "failed"
         return Outcome(name, state, error.power, "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
-    except Exception as error:  # one controller's odd answer ends nothing for others; its text may have a secret
+    except Exception as error:  # an odd answer of one controller must not end the others; its text may contain a secret
         return Outcome(name, "failed", "unknown", "", f"its controller cannot be used: {type(error).__name__}")
     boot = machine.boot
     next_boot = "" if boot.device == "none" else f"{boot.device} {'once' if boot.once else 'always'}"

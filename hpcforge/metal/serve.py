@@ -26,9 +26,9 @@ from hpcforge.metal.netboot.server import Boots, identity
 from hpcforge.run.site import Site, add_values
 from hpcforge.tally import Tally
 
-# Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
+# nginx, as an ordinary user, must reach the socket, and a state folder may be below root's home.
 _SERVED = Path("/run/hpcforge-netboot")
-_BEFORE_ROOT_BYTES = 70 << 20  # partitions of boot loaders, as installer.sh makes them, and the tables
+_BEFORE_ROOT_BYTES = 70 << 20  # partition tables, and partitions of boot loaders as installer.sh creates them
 
 
 def records_of(site: Site) -> Records:
@@ -101,7 +101,7 @@ def served(
     network = boot_network(site)
     address = address or services.address_on(network.cidr)
     with ExitStack() as until_end:
-        with disk.disk_of(image, say) as place:  # its checksums are compared
+        with disk.disk_of(image, say) as place:  # it compares checksums
             until_end.enter_context(store.in_use(image.name))
         files = {name: services.sha256_of(place / name) for name in ("vmlinuz", "initrd.img")}
         assert image.disk is not None

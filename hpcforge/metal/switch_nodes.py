@@ -35,8 +35,8 @@ class PowerSwitch:
     """A verb, and how it goes through many nodes."""
 
     wish: Wish
-    everything: bool = False  # all nodes, in the order of what needs what
-    pause_s: float = 5.0  # between nodes that start in turn
+    everything: bool = False  # all nodes, in the order in which they need each other
+    pause_s: float = 5.0  # pause between nodes that start in turn
     lost_feeds: tuple[str, ...] = ()
 
     @property

@@ -15,10 +15,10 @@ from hpcforge.errors import ExpectedError
 _Owner = TypeVar("_Owner")
 _Value = TypeVar("_Value")
 JsonObject = Mapping[str, object]
-# service: no Redfish there; override: the next boot cannot be chosen
+# service: no Redfish at this address; override: the next boot cannot be chosen
 Reason = Literal["unreachable", "service", "login", "licence", "certificate", "answer", "effect", "override"]
 Power = Literal["on", "off", "changing", "unknown"]
-Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
+Device = Literal["network", "disk", "none"]  # none: the order of the firmware's settings
 Reset = Literal["on", "off", "hard-off"]
 
 
@@ -34,7 +34,7 @@ class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorato
 
     def __get__(self, owner: _Owner, _: type[_Owner] | None = None) -> _Value:
         value = self._compute(owner)
-        vars(owner)[self._compute.__name__] = value  # which is found before this is asked again
+        vars(owner)[self._compute.__name__] = value  # Python reads it before it calls this again
         return value
 
 
@@ -45,7 +45,7 @@ class BmcError(ExpectedError):
         super().__init__(message, hint)
         self.reason: Reason = reason
         self.details = details  # each message of the answer
-        self.power: Power = "unknown"  # of the machine, as it was read last before
+        self.power: Power = "unknown"  # the machine's last known state
 
 
 class LostAnswerError(BmcError):
@@ -58,11 +58,11 @@ class Login:
 
     address: str
     user: str
-    password: str = field(repr=False)  # "": none is sent
+    password: str = field(repr=False)  # "": no password is sent
     port: int = 443
     certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
-    verified: bool = True  # False: any certificate will do
-    cipher_suite: int = 17  # of IPMI
+    verified: bool = True  # False: every certificate is accepted
+    cipher_suite: int = 17  # cipher suite of IPMI
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class RedfishOrIpmi:
     def __init__(self, access: Login, table: Table | None = None, ipmi_port: int = IPMI_PORT) -> None:
         self._table = table or quirks()
         self._redfish = Redfish(access, self._table)
-        self._ipmi: Ipmi | None = None  # None: Redfish does all
+        self._ipmi: Ipmi | None = None  # None: Redfish is enough
         self._ipmi_port = ipmi_port
         self._uefi = True
         self._reason = "it forgets one"
@@ -70,7 +70,7 @@ class RedfishOrIpmi:
         """Ask by Redfish; return the quirk for which it is for ipmitool now, None for none."""
         quirk = self._may_use_ipmi()
         if quirk:
-            self._uefi = self._redfish.starts_by_uefi()  # before a request that may change what it reads
+            self._uefi = self._redfish.starts_by_uefi()  # read before a request that may change the answer
         try:
             self._redfish.set_boot(device)
         except BmcError as error:

@@ -15,8 +15,8 @@ from hpcforge.metal.bmc.quirk_table import Table, fitting, quirks
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
 _DEVICES: Mapping[Device, str] = {"network": "pxe", "disk": "disk", "none": "none"}
-# Set System Boot Options (IPMI 2.0, 28.12): the flags of the next boot do not end 60 s after they are set; and flags of
-# one boot by UEFI, which `bootdev` has as an option that not every controller understands.
+# Set System Boot Options (IPMI 2.0, 28.12): keeps the flags of the next boot longer than 60 s; and flags for one boot
+# by UEFI, which `bootdev` has only as an option that some controllers do not support.
 _KEEP_FLAGS = ("raw", "0x00", "0x08", "0x03", "0x08")
 _BY_UEFI = ("raw", "0x00", "0x08", "0x05", "0xa0")
 _UEFI_DEVICES: Mapping[Device, str] = {"network": "0x04", "disk": "0x08"}
@@ -29,7 +29,7 @@ class Ipmi:
     def __init__(self, access: Login, *, uefi: bool = False, table: Table | None = None) -> None:
         self.access = access
         self._table = table or quirks()
-        self._uefi = uefi  # whether its firmware starts by UEFI; False: as the firmware is set
+        self._uefi = uefi  # True: its firmware starts by UEFI; False: as the firmware is set
         self.quirks: dict[str, None] = {}
 
     def power(self) -> Power:

@@ -39,11 +39,11 @@ OF_MANAGER: frozenset[Trait] = frozenset(("manager", "firmware"))
 class Traits:
     """What a controller says of itself; "" where it says nothing."""
 
-    vendor: str = ""  # of the service root, or the name of its only extension (Oem)
+    vendor: str = ""  # vendor in the service root, or the name of its only extension (Oem)
     product: str = ""
-    maker: str = ""  # of the system
+    maker: str = ""  # manufacturer of the system
     model: str = ""
-    manager: str = ""  # the model of the manager
+    manager: str = ""  # model of the manager
     firmware: str = ""
 
 
@@ -63,7 +63,7 @@ class Make(BaseModel):
 
     make: str
     match: Mapping[Trait, str] = Field(min_length=1)
-    actions: Mapping[Action, str] = {}  # each with where it was read
+    actions: Mapping[Action, str] = {}  # action to the source of its description
     notes: tuple[Note, ...] = ()
 
     @property

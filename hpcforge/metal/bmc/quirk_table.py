@@ -31,7 +31,7 @@ class QuirkWord:
     """What a word of `do` means, and the parameters that its rows have."""
 
     effect: str
-    tells: str = ""  # the parameter that tells rows apart; "": one row has the word
+    tells: str = ""  # the parameter that distinguishes rows; "": only one row has the word
     more: tuple[str, ...] = ()
 
 
@@ -75,23 +75,23 @@ class Quirk(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str  # its key
+    name: str  # key of the row
     seen: str
     then: str
     source: str
     do: Do
     protocol: Literal["redfish", "ipmi"] = "redfish"
-    statuses: tuple[int, ...] = ()  # of HTTP
-    not_processed: tuple[int, ...] = ()  # those after which a POST was not carried out
+    statuses: tuple[int, ...] = ()  # statuses of HTTP
+    not_processed: tuple[int, ...] = ()  # statuses that mean that a POST had no effect
     tries: Mapping[Reset, int] = {}
     devices: tuple[Device, ...] = ()
-    properties: tuple[str, ...] = ()  # of `Boot`
+    properties: tuple[str, ...] = ()  # properties of `Boot`
     values: tuple[str, ...] = ()
     types: tuple[str, ...] = ()  # ProcessorType
     ratio: float = 0.0
-    message: str = ""  # a part of a message of Redfish
-    line: str = ""  # of `ipmitool chassis bootparam get 5`
-    make_action: Action | None = None  # of makes.yaml
+    message: str = ""  # part of a message of Redfish
+    line: str = ""  # line of `ipmitool chassis bootparam get 5`
+    make_action: Action | None = None  # an action of makes.yaml
     wait_s: float = 0.0
     every_s: float = 0.0
 

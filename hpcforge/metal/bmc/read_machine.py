@@ -16,12 +16,12 @@ from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.service import before, link, links, mapping, number, text
 from hpcforge.metal.machine_matching import Machine
 
-# The network interfaces of a machine by Redfish: those that can boot, by MAC address.
-PORTS_S = 60.0  # for the ports of network adapters
+# The network interfaces of a machine by Redfish: bootable ones, by MAC address.
+PORTS_S = 60.0  # limit for the ports of network adapters
 _MAC = re.compile(
     r"[0-9a-f]{2}(?:([:-]?)[0-9a-f]{2})(?:\1[0-9a-f]{2}){4}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}", re.IGNORECASE
 )
-_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # of a UEFI device path
+_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # address in a UEFI device path
 # Interfaces between a machine and its own controller: names of Lenovo, Supermicro, DMTF's example, OpenBMC and AMI.
 _TO_MANAGER = re.compile(r"tomanager|(host|manager) (ethernet|network) interface|\busb|usb\d|rndis", re.IGNORECASE)
 _LOCAL = 2  # a bit of the first octet (IEEE 802)
@@ -32,14 +32,14 @@ class Nics:
     """Whether each has a link, by its MAC address."""
 
     linked: Mapping[str, bool]
-    complete: bool = True  # False: one could not be read
+    complete: bool = True  # False: an interface could not be read
 
 
 @dataclass(frozen=True)
 class _Nic:
     mac: str
     linked: bool = False
-    local: bool = False  # its address is administered locally, and it has no other
+    local: bool = False  # a locally administered address, and no other
 
 
 def read_nics(bmc: Redfish, system: JsonObject, chassis: Callable[[], Iterable[JsonObject]]) -> Nics:
@@ -74,7 +74,7 @@ def _local(mac: str | None) -> bool:
 
 def _interfaces(bmc: Redfish, system: JsonObject) -> Iterator[_Nic]:
     for part in bmc.each(bmc.members(link(mapping(system, "EthernetInterfaces")))):
-        # The current address is the one that boots, also where a blade's enclosure gave it another than its own.
+        # The current address is the one that boots, even if a blade's enclosure assigned it.
         current, own = (mac_address(text(part, key)) for key in ("MACAddress", "PermanentMACAddress"))
         if (mac := current or own) and not _leads_to_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
             yield _Nic(mac, text(part, "LinkStatus") == "LinkUp", _local(mac) and _local(own))
@@ -108,7 +108,7 @@ def _ports(bmc: Redfish, chassis: Iterable[JsonObject]) -> Iterator[_Nic]:
             for address in addresses if isinstance(addresses, list) else ():
                 if mac := mac_address(text({"": address}, "")):
                     yield _Nic(mac, text(port, "LinkStatus") in ("LinkUp", "Up"), _local(mac))
-                    break  # the others are those of its virtual functions
+                    break  # further addresses belong to its virtual functions
     if time.monotonic() >= until:
         bmc.unread[f"network adapters: to read them takes more than {PORTS_S:g} s"] = None
 
@@ -117,12 +117,12 @@ _ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "E
 _GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
 _GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
 _GPU_NAME = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
-# Models of GPUs that are listed as accelerators: of AMD, Intel and Habana, and NVIDIA.
+# Models of GPUs that are listed as accelerators, by AMD, Intel, Habana and NVIDIA.
 _GPU_MODEL = re.compile(
     r"instinct|(?<![a-z0-9])mi\d{3}|gaudi|habana|gpu|nvidia|(?<![a-z0-9])[abhl]\d{2,3}s?(?![a-z0-9])",
     re.IGNORECASE,
 )
-# What a controller without processors and memory belongs to, by its names and by the lists of its service root.
+# Kinds of equipment whose controllers have no processors and memory, by their names and by lists of the service root.
 _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
     "DPU": re.compile(r"bluefield|smartnic|(?<![a-z])dpu(?![a-z])", re.IGNORECASE),
     "virtual system": re.compile(r"^(Virtual|OS)\b"),
@@ -133,10 +133,10 @@ _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
 
 
 _OFF = ("Off", "PoweringOn", "PoweringOff")
-PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
-_MOST_GIB = 65536.0  # of one machine
-_DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
-_ROUNDING = 0.002  # of their ratio to the DIMMs
+PART_S = 60.0  # limits for chassis, for GPUs and for memory: later parts are ignored
+_MOST_GIB = 65536.0  # memory of one machine
+_DIMM_GIB = 8  # the sum of a server's DIMMs is a multiple of it
+_ROUNDING = 0.002  # tolerance of their ratio to the DIMMs
 
 
 def read_service(bmc: Redfish) -> str:
@@ -202,7 +202,7 @@ class _MachineReader:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
         if not serial:
             yield "serial number: not told"
-        if not macs and not self.bmc.unread:  # which says why
+        if not macs and not self.bmc.unread:  # an unread part is the reason
             yield "MAC addresses: not told"
 
     def memory(self) -> float | None:
@@ -263,7 +263,7 @@ class _MachineReader:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
                 devices = list(before(until, bmc.each(bmc.members(path))))
-                # To read each device's functions takes long: only where no name says it.
+                # Reading each device's functions takes long, so it is done only if no name shows a GPU.
                 by_name = [device for device in devices if _is_gpu_by_name(device)]
                 gpus = by_name or [device for device in before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
@@ -289,7 +289,7 @@ class _MachineReader:
         for name in ("DPU", "virtual system"):
             if _EQUIPMENT[name].search(own):
                 return name
-        # A tray's own switches; a server has those of its GPU baseboard, as HGX_NVSwitch_0.
+        # A tray's own switches. A server has the switches of its GPU baseboard, named HGX_NVSwitch_0.
         if any(text(part, "Id").startswith("MGX_NVSwitch") for part in self.chassis):
             return "NVSwitch tray"
         if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):

@@ -12,10 +12,10 @@ from hpcforge.metal.bmc.makes import OF_MANAGER, Action, Make, Traits, actions, 
 from hpcforge.metal.bmc.quirk_table import Quirk, fitting
 from hpcforge.metal.bmc.service import RedfishService, link, links, mapping, printable, text
 
-# A boot override: what is sent for it, and what it reads as, by what makes.yaml has of the make.
+# A boot override: the request for it, and its reading, with the actions that makes.yaml has for the make.
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _ENABLED, _TARGET, _MODE = "BootSourceOverrideEnabled", "BootSourceOverrideTarget", "BootSourceOverrideMode"
-_APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now
+_APPLY_TIMES = ("OnReset", "Immediate")  # times at which settings apply: at the next reset, or now
 
 
 def request(
@@ -28,7 +28,7 @@ def request(
         sent[_TARGET] = target if isinstance(target, str) and target != "None" else _TARGETS["network"]
     mode = mode_of(boot) or ("UEFI" if "uefi-mode" in actions else "")
     if mode and "without-mode" not in actions:
-        sent[_MODE] = mode  # the one it has: firmware settings are not changed here
+        sent[_MODE] = mode  # its own mode: hpcforge does not change firmware settings here
     return {name: value for name, value in sent.items() if name not in left_out or name == _MODE}  # `mode` decides
 
 
@@ -66,7 +66,7 @@ def apply_time(settings: JsonObject, resource: JsonObject) -> str | None:
     return next((name for name in _APPLY_TIMES if name in times), None)
 
 
-SYSTEMS_S = 120.0  # for the search among several systems
+SYSTEMS_S = 120.0  # limit for the search among several systems
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "on": ("On", "ForceOn"),
     "off": ("GracefulShutdown",),
@@ -88,14 +88,14 @@ class System:
 class Systems:
     """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
 
-    host: str | None  # the path
+    host: str | None  # path of the host's system
     others: tuple[str, ...] = ()
 
 
 class Redfish(RedfishService):
     """A controller that talks Redfish; see `hpcforge.metal.bmc.Controller`."""
 
-    _unnamed = ""  # the path of settings that the system does not name and that took an override
+    _unnamed = ""  # path of settings that took an override although the system does not name them
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
@@ -231,7 +231,7 @@ class Redfish(RedfishService):
         path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
         if path:
             settings = self._read(path)
-            # Settings may be of other things alone, such as the boot order.
+            # These settings may have other purposes only, such as the boot order.
             if any(self._meets("use-settings", properties=name) for name in mapping(settings.data, "Boot")):
                 return settings
         return system

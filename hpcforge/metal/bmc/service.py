@@ -21,9 +21,9 @@ from hpcforge.metal.bmc.https import HttpAnswer, exchange
 from hpcforge.metal.bmc.quirk_table import Do, Quirk, Table, first, quirks
 
 ROOT = "/redfish/v1"
-MOST_MEMBERS = 256  # of a collection; more are not read
-_AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # in a path: reserved characters of RFC 3986, and what is encoded already
-_PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and its message's text
+MOST_MEMBERS = 256  # members of a collection; further ones are not read
+_AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # unescaped in a path: reserved characters of RFC 3986, and existing escapes
+_PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and the text of its message
 _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
 
 
@@ -32,12 +32,12 @@ class RedfishService:
 
     def __init__(self, access: Login, table: Table | None = None, limit_s: float = math.inf) -> None:
         self.access = access
-        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all requests together
-        self.quirks: dict[str, None] = {}  # in the order in which they were met
-        self.unread: dict[str, None] = {}  # why parts could not be read
+        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # limit for all requests together
+        self.quirks: dict[str, None] = {}  # in the order of their first use
+        self.unread: dict[str, None] = {}  # reasons why parts could not be read
         self.table = table or quirks()
         self._refusal: BmcError | None = None
-        self._accepted = False  # a request with the login has succeeded
+        self._accepted = False  # True: a request with this login succeeded
 
     def with_access(self, access: Login) -> Self:
         """Return a service with another login, and the same time for all requests."""
@@ -150,7 +150,7 @@ class RedfishService:
             quirk = first(self.table, "retry-after", statuses=answer.status)
             if quirk is None:
                 return answer
-            if method == "POST" and answer.status not in quirk.not_processed:  # the change may have been made
+            if method == "POST" and answer.status not in quirk.not_processed:  # the machine may have made the change
                 raise LostAnswerError(f"{self.access.address}: HTTP {answer.status} for {path}", "answer")
             self.note(quirk)
             pause_s = _seconds(answer.retry_after) or quirk.every_s

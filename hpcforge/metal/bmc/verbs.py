@@ -10,7 +10,7 @@ from hpcforge.metal.bmc import BmcError, Boot, Controller, Device, LostAnswerErr
 from hpcforge.metal.bmc.quirk_table import Table, first, quirks
 
 Verb = Literal["on", "off", "cycle", "status", "boot-once"]
-_EVERY_S = 2.0  # between reads of a power state for which quirks.yaml has no row
+_EVERY_S = 2.0  # pause between reads of a power state without a row in quirks.yaml
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Wish:
     """A verb and its options."""
 
     verb: Verb
-    hard: bool = False  # off at once, not by the operating system
-    device: Device = "network"  # of boot-once
-    then_on: bool = False  # of off: refused where the machine could not be switched on again
-    limit_s: float = 180.0  # within which the operating system has to shut down, or a machine to come on
+    hard: bool = False  # switch off at once, without the operating system
+    device: Device = "network"  # device of boot-once
+    then_on: bool = False  # with off: refused if the machine could not be switched on again
+    limit_s: float = 180.0  # limit for the operating system to shut down, or for the machine to start
 
 
 @dataclass(frozen=True)

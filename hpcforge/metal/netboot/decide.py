@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-# asked for; offered a token; a machine took it; done; two took it, or it failed
+# requested; got a token; a machine began; finished; two machines began, or it failed
 State = Literal["wanted", "offered", "begun", "installed", "failed"]
-MIN_DISK_BYTES = 4 * 1000**3  # smaller ones are sticks and virtual media of controllers
+MIN_DISK_BYTES = 4 * 1000**3  # smaller ones are USB sticks and virtual media of controllers
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class Record:
 
     node: str
     state: State
-    until_s: float  # later it is no longer asked for
+    until_s: float  # end of the request
     image: str  # name of the image
-    wipe: tuple[str, ...] = ()  # serial numbers of the disks whose data may go; names of those in `unfinished`
-    token_sha256: str | None = None  # of the token that was offered last
-    disks: tuple[str, ...] = ()  # serial numbers (else names) of those that are being written, or were
+    wipe: tuple[str, ...] = ()  # serial numbers of the disks that may be overwritten; names for disks in `unfinished`
+    token_sha256: str | None = None  # of the last offered token
+    disks: tuple[str, ...] = ()  # serial numbers, else names, of the disks that are or were written
     host_keys: tuple[str, ...] = ()
-    why: str = ""  # of a failure
-    mac: str = ""  # of the machine that is meant: another one under the same name is not installed
-    console: tuple[str, ...] = ()  # the last lines of an installer that failed
-    unfinished: tuple[str, ...] = ()  # disks that an earlier try of this machine began to write, as in `disks`
+    why: str = ""  # reason of a failure
+    mac: str = ""  # MAC address of the requested machine: another machine with this name is not installed
+    console: tuple[str, ...] = ()  # the last lines of a failed installer
+    unfinished: tuple[str, ...] = ()  # disks that an earlier try on this machine began to write, as in `disks`
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class TargetDisk:
     """A disk as the installer sees it."""
 
     name: str  # "sda"
-    serial: str  # "": it has none
+    serial: str  # "": no serial number
     bytes: int
     blank: bool  # no partition table, no file system, no RAID or LVM signature
-    marker: str = ""  # what an earlier installation wrote behind the partition table: SHA-256 of its token
-    wwn: str = ""  # its World Wide Name, the same by every path; "": it has none
+    marker: str = ""  # SHA-256 of the token of an earlier installation, from behind the partition table
+    wwn: str = ""  # its World Wide Name, equal on every path; "": none
 
     @property
     def label(self) -> str:
@@ -54,8 +54,8 @@ class TargetDisk:
 class Need:
     """What the system of a node takes."""
 
-    drives: int = 1  # more than one: mirrors of each other
-    bytes: int = MIN_DISK_BYTES  # of each
+    drives: int = 1  # several disks are mirrors of each other
+    bytes: int = MIN_DISK_BYTES  # size of each disk
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
         )
     requested = [disk for disk in large if _is_requested(disk, record)]
     earlier = [disk for disk in disks if disk.marker and disk not in requested]
-    if earlier:  # a boot loader finds the file system by its label, which both would have
+    if earlier:  # a boot loader locates the file system by its label, which both disks would have
         return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
     for label in record.wipe:
         if (count := sum(disk.label == label for disk in requested)) != 1:

@@ -17,14 +17,14 @@ from pathlib import Path
 from hpcforge.errors import ExpectedError
 from hpcforge.metal.netboot.configurations import EFI_LABEL
 
-# GRUB as bytes: what an installed disk starts with, made once here and not on each machine. Pure but for grub-
-# mkimage.
+# GRUB as bytes, as an installed disk starts with it. It is made once here and not on each machine. Pure except for
+# grub-mkimage.
 #
-# On BIOS the first sector names the first sector of GRUB's core, and that one where the rest of it is; grub-bios-
-# setup would write both, and needs the disk. With UEFI a program on a FAT partition is what firmware looks for.
-CORE_SECTOR = 2048  # where the installer's partition table has the partition for the core
-_KERNEL_SECTOR = 0x5C  # in boot.img (GRUB 2.06, grub-core/boot/i386/pc/boot.S): first sector of the core
-_REST_SECTOR = 512 - 12  # in diskboot.img, the core's first sector: of the rest of it (diskboot.S, blocklist_default)
+# On BIOS the first sector has the place of the first sector of GRUB's core, and that one the place of the rest;
+# grub-bios-setup would write both, and needs the disk. With UEFI, firmware starts a program on a FAT partition.
+CORE_SECTOR = 2048  # first sector of the core's partition in the installer's partition table
+_KERNEL_SECTOR = 0x5C  # place in boot.img of the core's first sector (GRUB 2.06, grub-core/boot/i386/pc/boot.S)
+_REST_SECTOR = 512 - 12  # place in diskboot.img, the core's first sector, of the rest (diskboot.S, blocklist_default)
 _ESP_KIB = 64 * 1024
 _BOTH = (
     "part_gpt", "diskfilter", "mdraid1x", "ext2", "linux", "normal", "search", "search_label", "configfile", "serial",
@@ -32,7 +32,7 @@ _BOTH = (
 )  # fmt: skip
 _BIOS = ("biosdisk", *_BOTH)
 _EFI = ("fat", *_BOTH)
-# Without the hint arrays are not looked for. installer.sh gives them their names.
+# Without the hint GRUB does not search arrays. installer.sh names them.
 _CONFIG = """\
 serial --unit=0 --speed=115200
 terminal_output console serial
@@ -97,7 +97,7 @@ _PROGRAMS = (
     "mke2fs",
     "resize2fs",
     "sha256sum",
-)  # busybox has a sha256sum that is several times slower
+)  # busybox's sha256sum is several times slower
 _UDHCPC = """#!/hpcforge/bin/sh
 [ "$1" = bound ] || [ "$1" = renew ] || exit 0
 /hpcforge/bin/ip addr flush dev $interface
@@ -105,9 +105,9 @@ _UDHCPC = """#!/hpcforge/bin/sh
 for gateway in $router; do /hpcforge/bin/ip route replace default via $gateway; break; done
 exit 0
 """
-# Scripts of initramfs-tools are run in the order that this file has; udev is there by then.
+# initramfs-tools runs its scripts in the order of this file; udev runs by then.
 _ORDER = '/scripts/init-premount/hpcforge "$@"\n'
-_Entries = dict[str, tuple[int, bytes] | str | None]  # mode and content; what a link points to; None: a folder
+_Entries = dict[str, tuple[int, bytes] | str | None]  # mode and content; target of a link; None: a folder
 
 
 class InstallerError(ExpectedError):

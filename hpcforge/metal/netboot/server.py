@@ -31,13 +31,13 @@ from hpcforge.metal.netboot.decide import Need, Record, TargetDisk
 
 _LARGEST = 64 * 1024  # bytes of a request's body; nginx has the same limit
 _WAIT_S = 30.0
-_ANSWERS_S = 10.0  # in which it answers this process, also while many machines ask
+_ANSWERS_S = 10.0  # limit for an answer to this process, even while many machines ask
 _DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
-_OWN_PATH = "/own"  # nginx passes on only /machine/
+_OWN_PATH = "/own"  # nginx only forwards /machine/
 _MOST_DISKS, _MOST_KEYS = 256, 8
-_MOST_REFUSALS = 20  # that are printed in a minute
-_MOST_LINES, _LONGEST_LINE = 25, 200  # that are kept of a console, and letters of each
+_MOST_REFUSALS = 20  # printed refusals in a minute
+_MOST_LINES, _LONGEST_LINE = 25, 200  # kept lines of a console, and letters of each
 
 
 class ServerError(ExpectedError):
@@ -60,12 +60,12 @@ class Boots:
 
     records: Records
     hosts: Mapping[str, BootHost]  # by MAC address
-    identities: Mapping[str, str]  # by node: shell assignments that the installer reads
+    identities: Mapping[str, str]  # by node: shell assignments for the installer
     url: str
     image: str
-    image_bytes: int  # of its file system, a multiple of 1 MiB
-    files: Mapping[str, str]  # its SHA-256 by name
-    needs: Mapping[str, Need] = field(default_factory=dict)  # by node, where it is not the usual one
+    image_bytes: int  # size of its file system, a multiple of 1 MiB
+    files: Mapping[str, str]  # SHA-256 by file name
+    needs: Mapping[str, Need] = field(default_factory=dict)  # by node, if not the default
     console: str = "ttyS0,115200"
     say: Callable[[str], None] = lambda _text: None
     now_s: Callable[[], float] = time.time
@@ -260,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
-    request_queue_size = 1024  # of a whole cluster that is switched on at once; nginx would answer 502 to the rest
+    request_queue_size = 1024  # for a whole cluster that starts at once; nginx would answer 502 to the rest
 
     def __init__(self, socket: Path, boots: Boots) -> None:
         self.boots, self.id = boots, secrets.token_hex(16)
@@ -281,7 +281,7 @@ def serving(socket: Path, boots: Boots) -> Iterator[Callable[[], bool]]:
     """
     if _answer(socket) is not None:
         raise ServerError(f"another server answers on {socket}", f"end it first: `fuser {socket}` prints its process")
-    socket.unlink(missing_ok=True)  # of a server that was killed
+    socket.unlink(missing_ok=True)  # left by a killed server
     server = _Server(socket, boots)
     made = socket.stat().st_ino
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -308,7 +308,7 @@ def _answer(socket: Path) -> str | None:
                 asking.sendall(f"GET {_OWN_PATH} HTTP/1.0\r\n\r\n".encode())
                 with asking.makefile("rb") as answer:
                     return answer.read(4096).decode("ascii", "replace").rpartition("\r\n\r\n")[2]
-            except BlockingIOError:  # its queue is full
+            except BlockingIOError:  # the queue is full
                 time.sleep(0.1)
             except (FileNotFoundError, ConnectionError):
                 return None

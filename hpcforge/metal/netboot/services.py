@@ -27,16 +27,16 @@ from hpcforge.metal.netboot import server
 from hpcforge.metal.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
 from hpcforge.metal.netboot.server import Boots
 
-# Other DHCP servers on a network: a DISCOVER is sent and no offer is taken (RFC 2131).
+# Other DHCP servers on a network: hpcforge sends a DISCOVER and accepts no offer (RFC 2131).
 #
-# It is sent and received as whole Ethernet frames, so that neither the firewall of this machine nor a DHCP client
-# that has the port is in the way.
+# It sends and receives whole Ethernet frames, so that neither this machine's firewall nor a DHCP client with the port
+# is in the way.
 _COOKIE = b"\x63\x82\x53\x63"
-_AT_ONCE = 64  # questions in a round: more could fill a server's queue
+_AT_ONCE = 64  # questions in a round: more could overflow a server's queue
 _ROUND_S = 0.25
-_TIMES = 2  # a frame may be lost
-_WAIT_S = 2.0  # after each; a server that pings an address before it offers it takes 1 s (RFC 2131, 2.2)
-_IP, _UDP = 14, 34  # where their headers begin; both are sent without options
+_TIMES = 2  # repeated, since a frame may be lost
+_WAIT_S = 2.0  # after each round; a server that pings an address before its offer takes 1 s (RFC 2131, 2.2)
+_IP, _UDP = 14, 34  # offsets of their headers, both without options
 _BOOTP = 42
 _SERVER_ID = 54
 _ALL_PROTOCOLS = 0x0003  # ETH_P_ALL of linux/if_ether.h
@@ -81,7 +81,7 @@ def discover_frame(mac: bytes, number: int, source: bytes) -> bytes:
     """Return a DHCPDISCOVER about a machine with this MAC address, from `source` to all on its network."""
     bootp = struct.pack(">BBBBIHH", 1, 1, 6, 0, number, 0, 0x8000) + bytes(16) + mac.ljust(16, b"\0") + bytes(192)
     bootp += _COOKIE + b"\x35\x01\x01" + b"\x37\x02\x01\x03" + b"\xff"
-    bootp = bootp.ljust(300, b"\0")  # the least that BOOTP has (RFC 1542, 2.1)
+    bootp = bootp.ljust(300, b"\0")  # the smallest size of BOOTP (RFC 1542, 2.1)
     udp = struct.pack(">HHHH", 68, 67, 8 + len(bootp), 0)  # 0: without a checksum (RFC 768)
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(bootp), 0, 0, 64, 17, 0, bytes(4), b"\xff" * 4)
     ip = ip[:10] + struct.pack(">H", _checksum(ip)) + ip[12:]
@@ -122,11 +122,11 @@ def _checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
-IPXE = Path("/usr/lib/ipxe")  # of Debian's package ipxe
-PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # and the packages that have them
+IPXE = Path("/usr/lib/ipxe")  # folder of Debian's package ipxe
+PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # programs and their packages
 _ENDS_S = 10.0
-_LOG_BYTES = 1 << 20  # of a server's log, and of the older part beside it
-_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add a machine to the ARP table; for ports 67 and 69
+_LOG_BYTES = 1 << 20  # size of a server's log, and of its older part
+_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add machines to the ARP table; to bind ports 67 and 69
 
 
 class NetbootError(ExpectedError):
@@ -140,10 +140,10 @@ class Served:
     network: BootNetwork
     port: int
     boots: Boots
-    place: Path  # what the servers write
-    image: Path  # kernel, initrd and file system
+    place: Path  # folder of the servers' files
+    image: Path  # folder with kernel, initrd and file system
     installer: bytes
-    user: str | None = "www-data"  # whom nginx runs as
+    user: str | None = "www-data"  # user of nginx
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def alone(served: Served) -> Iterator[None]:
     """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
     folder, name, interface = served.place.parent, served.place.name, served.network.interface
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever umask root has
+    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever root's umask is
     hint = "wait for its end; it installs every node with a record: `hpcforge netboot want`"
     with (
         held(folder / f".cluster-{name}.lock", f"{name} is served to machines that boot", hint),
@@ -203,7 +203,7 @@ def _write_files(served: Served, user: str | None) -> None:
     (place / "installer.img").chmod(0o644)
     (place / "dnsmasq.conf").write_text(dnsmasq_conf(served.network, list(served.boots.hosts.values())))
     (place / "dnsmasq.conf").chmod(0o644)
-    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # its leases
+    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # folder of leases
     (place / "nginx.conf").write_text(
         nginx_conf(served.network.address, served.port, str(place), str(served.image), user)
     )
@@ -215,9 +215,9 @@ def unprivileged(leases: Path) -> list[str]:
     dnsmasq's own change of user would clear the signal that ends it with this process.
     """
     try:
-        account = pwd.getpwnam("dnsmasq")  # of Debian's package
+        account = pwd.getpwnam("dnsmasq")  # user of Debian's package
     except KeyError:
-        account = pwd.getpwuid(65534)  # the user without rights that every Debian system has
+        account = pwd.getpwuid(65534)  # the unprivileged user of every Debian system
     os.chown(leases, account.pw_uid, account.pw_gid)
     user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--no-new-privs"]
     return [*user, *(f"--{kind}={_DHCP_RIGHTS}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
@@ -314,7 +314,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _ENDS_S
         while time.monotonic() < until:
             process.poll()
-            os.killpg(process.pid, 0)  # raises once none of them is left
+            os.killpg(process.pid, 0)  # raises an error when all of them have ended
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -323,7 +323,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _check(programs: Mapping[str, Program], place: Path, own: Callable[[], bool]) -> None:
     for name, program in programs.items():
         if program.process.poll() is not None:
-            program.log.join(1.0)  # workers that outlive it keep its log open
+            program.log.join(1.0)  # surviving workers keep its log open
             log = place / f"{name}.log"
             last_lines = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
             raise NetbootError(
