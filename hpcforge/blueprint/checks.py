@@ -126,7 +126,7 @@ def jump_host_findings(draft: Draft, declared: NamedNodes) -> Findings:
 
 
 def node_as_jump_host(via: Via | None, declared: NamedNodes) -> Findings:
-    """Yield what is said of a jump host although it is a node, of which all is said elsewhere."""
+    """Yield settings of a jump host that is a node: the node has its own."""
     if via is None or via.host not in declared.group_of:
         return
     for key, setting in (("user", via.user), ("host_keys", via.host_keys)):
@@ -253,7 +253,7 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
 
 
 def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
-    """Yield roles of a site whose names are equal, and their nodes where there are none."""
+    """Yield site roles with equal names, and site roles without nodes."""
     software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "site_roles"):
         return
@@ -340,13 +340,13 @@ def worker_key_findings(_: Draft, declared: NamedNodes) -> Findings:
 
 
 def reservation_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
-    """Yield reservations of wrong nodes, times, users or accounts, and those that overlap."""
+    """Yield reservations with wrong nodes, times, users or accounts, and overlapping ones."""
     yield from reservation_findings(draft, lambda loc, text: _workers(draft, declared, loc, text))
     yield from overlapping(draft, lambda text: declared.named(draft, (), text, workers=True)[0])
 
 
 def _workers(draft: Draft, declared: NamedNodes, loc: Loc, text: str) -> Findings:
-    """Check a set of workers: of what a word stands for those that are."""
+    """Check a set of workers; a word stands for those of its nodes that are workers."""
     names, wrong = declared.named(draft, loc, text, workers=True)
     yield from wrong
     idle = declared.without_function(names or (), "worker")

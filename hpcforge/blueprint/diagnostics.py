@@ -47,7 +47,7 @@ class SourceFile:
 
     @classmethod
     def of(cls, name: str, text: str, at_most: int = 0) -> SourceFile:
-        """Split text into lines as the YAML parser counts them; what is beyond `at_most` of them stays together."""
+        """Split text into lines as the YAML parser counts them; everything after `at_most` lines stays one piece."""
         return cls(name, tuple(_LINE_BREAK.split(text, at_most)))
 
 
@@ -99,7 +99,7 @@ class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
         super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
 
     def shown(self) -> str:
-        """Every diagnostic, with its place, and how many they are."""
+        """Return every diagnostic with its place, and their number."""
         return f"{render_all(self.diagnostics)}\n{counted(self.diagnostics)}\n"
 
 
@@ -160,7 +160,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def within_limits(diagnostics: Iterable[Diagnostic]) -> tuple[list[Diagnostic], dict[Severity, int]]:
-    """Return the first `MAX_SHOWN` of each severity, and how many more there are of which."""
+    """Return the first `MAX_SHOWN` of each severity, and the number of further ones by severity."""
     shown: list[Diagnostic] = []
     count: Counter[Severity] = Counter()
     for entry in diagnostics:
@@ -177,7 +177,7 @@ def others(source: SourceFile, count: int) -> list[Diagnostic]:
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
-    """Return the entry for `--json`; `line` and `column` from 1, null where the whole file is meant."""
+    """Return the entry for `--json`; `line` and `column` from 1, null if it concerns the whole file."""
     return {
         "severity": diagnostic.severity,
         "message": diagnostic.message,
@@ -189,7 +189,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
 
 
 def in_order(first: SourceFile, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sort by place, one file before all others, and drop what is said twice."""
+    """Sort by place, one file before all others, and drop repetitions."""
     entries = dict.fromkeys(diagnostics)
     return tuple(sorted(entries, key=lambda e: (e.source is not first, e.source.name, e.line or 0, e.column or 0)))
 

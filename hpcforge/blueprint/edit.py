@@ -1,8 +1,8 @@
-"""Edits of a YAML file that leave everything else as it was written: comments, order, spacing, quotes. Pure.
+"""Edits of a YAML file that keep everything else as it was written: comments, order, spacing, quotes. Pure.
 
-An edit names a place by its keys. The file is changed by the positions that the parser gives, and the result is read
-again: it must say exactly what was asked for, or nothing is returned. A file that is written in a way that these edits
-do not know is refused, and stays as it is.
+An edit names a place by its keys. The text changes at the positions that the parser gives. The result is read again:
+unless it has exactly the requested change, nothing is returned. A file in a form that these edits do not support is
+refused, and stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN_FLOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@-]*")
 
 
 class EditError(ExpectedError):
-    """The file cannot be edited without touching more than was asked for; `hint` says what to do."""
+    """The requested edit would change other parts of the file, too; `hint` says what to do."""
 
     kind = "invalid"
 
@@ -52,7 +52,7 @@ class RenameKey:
 
 @dataclass(frozen=True)
 class RemoveEntry:
-    """The entry at `loc` goes, and what is left empty around it with it."""
+    """Remove the entry at `loc`, and the entries around it that become empty."""
 
     loc: Loc
 
@@ -122,7 +122,7 @@ def quoted(value: object, *, flow: bool = True) -> str:
 
 
 def _checked(text: str, edit: Edit) -> str:
-    """Do one edit, and see that it did what it says and nothing else."""
+    """Make one edit, and check that nothing else has changed."""
     place = ".".join(map(str, edit.loc))
     try:
         expected = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
@@ -165,7 +165,7 @@ def _as_read(value: Any) -> Any:
 
 @dataclass
 class _Span:
-    """Where a value stands: offsets in the text of its first character and behind its last one."""
+    """The place of a value: offsets of its first character and of the end."""
 
     start: int
     end: int
@@ -279,13 +279,13 @@ def _column(text: str, offset: int) -> int:
 
 
 def _line_end(text: str, offset: int) -> int:
-    """Behind the line break that ends a line."""
+    """Return the offset after the line break that ends a line."""
     position = text.find("\n", offset)
     return len(text) if position < 0 else position + 1
 
 
 def _spans(text: str) -> _Span:
-    """Where every key and value of a document stands. The text is known to be a mapping of plain values."""
+    """Return the places of all keys and values of a document, which is a mapping of plain values."""
     root: _Span | None = None
     opened: list[_Span] = []
     keys: list[tuple[str, _Span] | None] = []

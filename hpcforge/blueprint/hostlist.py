@@ -57,13 +57,13 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return a short hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
+    """Return a short hostlist of valid names, sorted; "" for none."""
     text = _shortest(_ranges(names))
     return ",".join(_expandable(_parts(text))) if _PADDED_OR_LONG.search(text) else text
 
 
 def _expandable(parts: Iterable[str]) -> Iterator[str]:
-    """Yield parts that `expand` takes: names whose numbers differ in width stand apart, `c1,c[01-02]`."""
+    """Yield parts that `expand` accepts: names with numbers of different widths are separate, `c1,c[01-02]`."""
     for part in parts:
         if _is_expandable(part):
             yield part
@@ -131,7 +131,7 @@ def _from_the_last(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _ranges(names: Iterable[str]) -> list[str]:
-    """Names that count up by one as one range each, `gpu[001-032]`: ClusterShell takes 20 us a name otherwise."""
+    """Return names with consecutive numbers as ranges, `gpu[001-032]`: ClusterShell needs 20 us for each name."""
     runs: list[list[str]] = []
     before, number, width, follows = "", 0, 0, ""
     for name in names:

@@ -20,7 +20,7 @@ KEY = "include"
 
 @dataclass(frozen=True)
 class Included:
-    """A blueprint with what it includes, and the files that were read for it."""
+    """A blueprint with its included parts, and the files of these."""
 
     document: Document
     files: tuple[Path, ...] = ()
@@ -28,7 +28,7 @@ class Included:
 
 @dataclass
 class _Reading:
-    """What was read so far. `values` counts keys and values of all files."""
+    """The state of reading. `values` counts keys and values of all files."""
 
     files: list[Path] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -111,7 +111,7 @@ def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading:
 
 
 def _refuse_no_paths(root: Mapping, source: SourceFile, reading: _Reading) -> None:
-    """Report what is no path under `include` of an included file, which the schema does not see."""
+    """Report entries under `include` of an included file that are not paths; the schema does not check them."""
     listed = root.entries.get(KEY)
     for item in listed.items if isinstance(listed, Sequence) else [listed] if listed is not None else []:
         if not isinstance(item, Scalar):
@@ -134,7 +134,7 @@ def _stamped(tree: Tree, source: SourceFile, reading: _Reading) -> Tree:
 
 
 def _over(upper: Mapping, lower: Mapping) -> Mapping:
-    """Both mappings as one; what both have is merged where it is two mappings, and is the upper's elsewhere."""
+    """Merge two mappings: mappings in both are merged, and otherwise the upper's value wins."""
     entries, keys = dict(upper.entries), dict(upper.keys)
     for key, value in lower.entries.items():
         own = entries.get(key)

@@ -1,8 +1,8 @@
-"""Nodes that come and go, as edits of a blueprint and its inventory. Pure.
+"""Nodes that join and leave, as edits of a blueprint and its inventory. Pure.
 
-A group of nodes is a hostlist with lists beside it that go by position (addresses). What names all of a group (a
-partition, a test, a site's role) grows with it; what names some of it does not. What the result amounts to is not
-judged here: it is read and checked like any blueprint before it is written.
+A group of nodes is a hostlist, with lists by position beside it (addresses). A node set that names a whole group (of a
+partition, a test, a site's role) grows with the group; a set that names a part of it does not. The result is not
+checked here, but read and checked like any blueprint before it is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcforge.blueprint.visible_nodes import racks_of, set_names
 
 @dataclass(frozen=True)
 class Edits:
-    """What to change in the blueprint, and in the inventory beside it."""
+    """Edits of the blueprint, and of its inventory."""
 
     blueprint: tuple[Edit, ...] = ()
     inventory: tuple[Edit, ...] = ()
@@ -32,7 +32,7 @@ class Edits:
 
 @dataclass(frozen=True)
 class Newcomers:
-    """Machines that get names. Without addresses, nodes to add get those that follow the group's last one."""
+    """Machines that get names. Without addresses, new nodes get the addresses after the group's last one."""
 
     names: tuple[str, ...]
     like: str | None = None  # a node of the group that grows; None: the group with similar names
@@ -180,7 +180,7 @@ def dropped(inventory: Inventory | None, new: Newcomers) -> list[Loc]:
 def _moved(
     blueprint: Blueprint, inventory: Inventory | None, name: str, address: str | None = None
 ) -> tuple[list[Edit], list[Edit]]:
-    """Edits of blueprint and inventory that give a node another address, if one is given."""
+    """Return edits of blueprint and inventory that give a node another address, if any."""
     inventory_machine = inventory.nodes.get(name) if inventory else None
     edits: list[Edit] = []
     machine: list[Edit] = []
@@ -287,7 +287,7 @@ def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
 
 
 def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
-    """Every place outside `nodes` with node sets."""
+    """Yield every place with node sets outside `nodes`."""
     for name, partition in blueprint.slurm.partitions.items():
         yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
     for name, reservation in blueprint.slurm.reservations.items():
@@ -325,7 +325,7 @@ def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> No
 
 
 def node_set_names(blueprint: Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
-    """Return the names for node sets in a blueprint whose nodes are right."""
+    """Return the names for node sets in a blueprint with valid nodes."""
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
     return set_names(blueprint.nodes, group_of, racks_of(blueprint.site), pinned)

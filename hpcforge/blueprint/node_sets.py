@@ -1,9 +1,9 @@
 """Node sets: the syntax that names several nodes, in a blueprint and in `--limit`. Pure.
 
-Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
-A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before
-their numbers: `gpu` of `gpu[001-032]`). What is the name of a node is that node. With `@` before it, as clush has
-it, a word is no node: `@worker`; and of one kind alone: `@rack:r1`. Hardware is named so alone: `@hardware:dgx-h100`.
+Terms are joined by `,` (and) and `!` (without), and applied from left to right as in ClusterShell: `all!w03`, `r1,r2`.
+A term is a hostlist or a word: `all`, a partition, a rack, a function, or a group (`gpu` for `gpu[001-032]`: the text
+before the numbers). A node's name means that node. With `@` before it, as in clush, a word is never a node: `@worker`;
+with a kind it is of that kind: `@rack:r1`. Hardware needs this form: `@hardware:dgx-h100`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NodeSetError(ExpectedError, ValueError):
 
 @dataclass(frozen=True)
 class KnownNames:
-    """What may be named: nodes, and words by their kind. A word's nodes are None as long as nobody knows them."""
+    """The valid names: nodes, and words by their kind. None instead of a word's nodes: they are not known yet."""
 
     nodes: Mapping[str, None]
     everything: tuple[str, ...]  # the nodes of `all`
@@ -59,7 +59,7 @@ def _among(names: tuple[str, ...] | None, nodes: Collection[str]) -> tuple[str, 
 
 
 def groups(members: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Words for groups, of nodes by their key: what stands before the numbers, if that is not the name of a function.
+    """Return words for groups: the text before the numbers, unless it is the name of a function.
 
     Several groups whose names are spelled alike are one word.
     """
@@ -79,7 +79,7 @@ def named(nodes: Iterable[str], everything: Iterable[str], **words: Mapping[str,
 
 
 def with_words(known_names: KnownNames, **words: Mapping[str, tuple[str, ...] | None]) -> KnownNames:
-    """More words of other kinds, which are told of first."""
+    """Add words of other kinds; hints list them first."""
     return replace(known_names, words={**words, **known_names.words})
 
 
@@ -145,7 +145,7 @@ def rewritten(text: str, change: Callable[[bool, tuple[str, ...]], tuple[str, ..
 
 
 def _terms(text: str) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Whether nodes are taken away, and the names of each term."""
+    """Yield the terms: the names of each, and whether its nodes are removed."""
     for less, names, _ in _spelled_terms(text):
         yield less, names
 
@@ -188,7 +188,7 @@ def _is_name(name: str, known_names: KnownNames) -> bool:
 
 
 def _kinds(name: str, known_names: KnownNames) -> Mapping[str, Mapping[str, tuple[str, ...] | None]]:
-    """Return the words that a name may be one of: of `@rack:r1` those that are racks."""
+    """Return the words that a name may be: for `@rack:r1` only racks."""
     marked = _MARKED.fullmatch(name)
     if marked and marked[1]:
         return {kind: words for kind, words in known_names.words.items() if kind == marked[1]}

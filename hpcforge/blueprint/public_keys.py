@@ -25,7 +25,7 @@ _KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file", "k
 
 
 def is_path(key: str) -> bool:
-    """Tell whether an entry of a user's keys is the path of a file, not a key."""
+    """Return whether an entry of a user's keys is the path of a file, not a key."""
     return key.endswith(".pub") and not re.match(_KEY_TYPES, key)
 
 
@@ -40,7 +40,7 @@ def _user_key(text: str) -> str:
 
 
 def public_key(text: str) -> str:
-    """Return one line of a .pub file if it is a public key. Raises PydanticCustomError; never shows what is none."""
+    """Return one line of a .pub file if it is a public key. Raises PydanticCustomError; never shows another line."""
     if not re.fullmatch(_PUBLIC_KEY, text):
         raise refusal("is not an OpenSSH public key", "one key a line: type, base64, comment; no options")
     return _public_key(text)

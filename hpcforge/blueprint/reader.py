@@ -66,7 +66,7 @@ Tree = Scalar | Sequence | Mapping
 
 @dataclass(frozen=True)
 class Document:
-    """What was read: the root mapping (empty after errors that stop the parser) and what is wrong with the YAML."""
+    """A file after reading: the root mapping (empty after errors that stop the parser) and the errors of its YAML."""
 
     source: SourceFile
     root: Mapping
@@ -127,7 +127,7 @@ def plain(tree: Tree) -> Any:
 
 
 def find(tree: Tree, loc: Loc) -> Tree | None:
-    """Return the subtree at a location, None where there is none."""
+    """Return the subtree at a location, or None."""
     subtree: Tree | None = tree
     for step in loc:
         if isinstance(subtree, Mapping) and isinstance(step, str):
@@ -285,7 +285,7 @@ class _Builder:
             self._enter(parent, *waiting, tree)
 
     def _key(self, tree: Tree) -> str:
-        """Return a key's text; one that is no text was said, and becomes a key that the schema need not see."""
+        """Return a key's text; another key was reported, and becomes one that the schema ignores."""
         if isinstance(tree, Scalar) and tree.text is not None:
             if tree.text == "<<":
                 self._error("merge keys are not accepted: `<<`", tree.mark, "write the values out")

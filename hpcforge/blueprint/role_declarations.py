@@ -28,7 +28,7 @@ ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles
 
 
 class DeclarationError(ExpectedError):
-    """What a role declares is wrong."""
+    """An error in a role's declaration."""
 
     kind = "invalid"
     hint = "the error is in a role, not in the blueprint; hpcforge role check FOLDER shows where"
@@ -48,7 +48,7 @@ class MemoryNeed(BaseModel):
 
 
 class _RoleFile(BaseModel):
-    """Of a role.yaml what a blueprint may then speak of."""
+    """The parts of a role.yaml that add to a blueprint."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

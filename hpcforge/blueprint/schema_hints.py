@@ -76,7 +76,7 @@ def renamed_keys() -> Mapping[str, str]:
 
 
 def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the hint for a key that there is not, and the key that it was probably meant to be."""
+    """Return the hint for an unknown key, and the key that it probably stands for."""
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
     declared = list(aliases(around)) if around else []
     old = {name: new for name, new in renamed_keys().items() if new in declared}

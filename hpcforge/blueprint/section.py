@@ -38,7 +38,7 @@ class Section(BaseModel):
 
 
 class LazySection:
-    """A part of a file whose validators are made when one is written: that takes longer than to read most files."""
+    """A part of a file whose validators are built at first use: that takes longer than reading most files."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Know the type, and do nothing with it yet."""

@@ -1,6 +1,6 @@
-"""The folders of a blueprint for a site's own roles and smoke tests, each beside the shipped ones.
+"""The folders of a blueprint for a site's own roles and smoke tests, next to the shipped ones.
 
-They are read before the rest of the blueprint, since what that may say follows from what is in them.
+They are read before the rest of the blueprint, since they decide which keys are valid there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpcforge.blueprint.values import FILE_PATH
 
 @dataclass(frozen=True)
 class Addition:
-    """What a site may add in folders of its own: in each of them a folder NAME with a certain file in it."""
+    """A kind of folder that a site may add: each folder NAME in it has a certain file."""
 
     what: str  # the word in messages, such as "role"
     file: str  # a folder with this file is one
@@ -88,7 +88,7 @@ def _written_paths(document: Document, addition: Addition) -> Iterator[tuple[int
 
 
 def _wrong(addition: Addition, folder: Path, before: Sequence[Path], shipped: Path) -> Iterator[tuple[str, str | None]]:
-    """Why a folder cannot be used, each with a hint; `before` are those before it that have something in them."""
+    """Yield why a folder cannot be used, each with a hint; `before` are earlier folders with content."""
     kind, name, inside = addition.what, quote(folder.name), _in(folder, addition)
     try:
         exists = folder.is_dir()

@@ -83,7 +83,7 @@ class LaunchSection(Section):
 
 
 def ranked(launcher: str | None, launches: Mapping[str, LaunchSection]) -> bool:
-    """Whether any launch starts ranks, of which rank 0 reports for all; `launcher` is the test's."""
+    """Return whether any launch starts ranks, of which rank 0 reports for all; `launcher` is the test's."""
     names = [launch.launcher or launcher for launch in launches.values()] or [launcher]
     return any(LAUNCHERS[name].ranked for name in names if name and name in LAUNCHERS)
 
@@ -339,14 +339,14 @@ class SmokeTestSpec(Section):
 
 @dataclass(frozen=True)
 class SmokeTestFolder:
-    """A smoke test: where it is, and what it says of itself."""
+    """A smoke test: its folder, and its test.yaml."""
 
     path: Path
     spec: SmokeTestSpec
 
     @property
     def program(self) -> Path:
-        """What runs."""
+        """Return the program's path."""
         return self.path / f"{self.path.name}.py"
 
 
@@ -381,7 +381,7 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
 
 
 def _import_errors(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
-    """Yield modules that are not beside a test's folder, or whose names are taken."""
+    """Yield modules outside a test's folder, and modules whose names are taken."""
     for number, name in enumerate(spec.needs.imports if spec else ()):
         place = ("needs", "imports", number)
         if not _is_name(name):
@@ -530,7 +530,7 @@ def _line(
 def _derived(
     loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection]
 ) -> Iterator[Finding]:
-    """Yield what a derived limit says wrongly."""
+    """Yield errors of a derived limit."""
     if line.derived is None and (line.at_least_of_derived or line.at_most_of_derived):
         yield Finding(loc, "the operation of the derived bandwidth is not set", "derived: all-reduce", key=True)
     unit = _UNITS.get(line.derived or "", "GB/s")

@@ -1,6 +1,6 @@
-"""Corrections of invalid values, for the hint beside each. Pure.
+"""Corrections of invalid values, for the hint of each error. Pure.
 
-A guess is text that the person may copy; where there is none, hints have an example instead.
+A guess is text to copy; without a guess, hints have an example.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def camel_case(text: str) -> str | None:
 
 
 def whole(text: str) -> str | None:
-    """Digits without leading zeros, separators of thousands, or a fraction of nothing; other bases as decimals."""
+    """Drop leading zeros, separators of thousands, or a fraction of zero; other bases become decimal."""
     text = plainer(text)
     if len(text) > _LONGEST:
         return None

@@ -55,7 +55,7 @@ class TransportSection(Section):
 
 
 def transport_findings(launchers: set[str], section: TransportSection | None) -> Iterator[Finding]:
-    """Yield what a transport says wrongly: only ranks of PyTorch report theirs. `launchers` are all of the test."""
+    """Yield errors of a transport: only ranks of PyTorch report theirs. `launchers` are all of the test."""
     if section is None:
         return
     others = sorted(name for name in launchers if name in LAUNCHERS and not LAUNCHERS[name].ranked)

@@ -66,7 +66,7 @@ def read_named(path: Path, most: int = MAX_TEXT) -> bytes:
 
 
 def is_inside(folder: Path, name: str) -> bool:
-    """Whether something has that name in a folder, be it what it may. Raises OutsideError for a name elsewhere."""
+    """Return whether a folder has an entry of that name, of any type. Raises OutsideError for a name elsewhere."""
     *parents, last = _parts(name)
     try:
         with _opened(folder, parents) as handle:
@@ -86,7 +86,7 @@ def having(folder: Path, file: str) -> list[Path]:
 
 
 def files_inside(folder: Path) -> Iterator[str]:
-    """Yield the names of all files in a folder and below, in order, but those that Python compiled.
+    """Yield the names of all files in a folder and below, in order, without Python's compiled files.
 
     Raises:
         OutsideError: something there is neither a regular file nor a folder, or there is too much.

@@ -1,7 +1,7 @@
-"""Validate a tree of text: typed sections, with every error placed.
+"""Validate a tree of text: typed sections, with the place of every error.
 
-Where some of a file is wrong, the rest is still typed: what is wrong is taken out, smallest part first, and remembered
-as *broken*. Checks that compare parts of a file run on what is left and say nothing that a broken part may have caused.
+Where a part of a file is wrong, the rest is still typed: wrong parts are removed, smallest first, and remembered as
+*broken*. Checks that compare parts of a file use the rest, and report nothing that a broken part may have caused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AND_MORE = "more errors follow: fix these first"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong at a location of a file; `key`: the key is meant, not its value."""
+    """An error at a location of a file; `key`: the error is in the key, not its value."""
 
     loc: Loc
     message: str
@@ -71,15 +71,15 @@ class Draft:
 
     @cached_property
     def _around(self) -> set[Loc]:
-        """Every location that something broken lies in."""
+        """Return every location around a broken part."""
         return {wrong[:end] for wrong in self.broken for end in range(len(wrong))}
 
     def intact(self, *loc: str | int) -> bool:
-        """Tell whether nothing at, above or below a location was taken out."""
+        """Return whether nothing at, above or below a location was taken out."""
         return loc not in self._around and not _under(loc, self.broken)
 
     def keys_intact(self, *loc: str) -> bool:
-        """Tell whether the keys of a mapping are all that was meant: what is wrong is only in their values."""
+        """Return whether all keys of a mapping are valid; its values may have errors."""
         if any(loc[:end] in self.broken for end in range(len(loc) + 1)):
             return False
         return not any(wrong[:-1] == loc for wrong in self.broken)
@@ -111,9 +111,9 @@ class Draft:
 def validate(
     model: type[BaseModel], document: Document, context: dict[str, object] | None = None
 ) -> tuple[Draft, list[Diagnostic]]:
-    """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first).
+    """Type a document; return the valid part by field alias, and all errors (the YAML's errors first).
 
-    `context` is what the model's own validators are told.
+    `context` is for the model's own validators.
     """
     data = cast("Data", plain(document.root))
     unread = frozenset(broken_locs(document.root))
@@ -135,7 +135,7 @@ def validate(
 
 
 def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Drop what follows from another error: a list whose wrong items were left out is said to be too short."""
+    """Drop errors that follow from others: a list without its wrong items is reported as too short."""
     around = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in around]
 
@@ -151,7 +151,7 @@ def _under(loc: Loc, places: frozenset[Loc]) -> bool:
 
 
 def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
-    """Yield each section with what is wrong in it taken out; its default, or else None, where nothing is right."""
+    """Yield each section without its wrong parts; if nothing is right, its default, or else None."""
     for alias, name in aliases(model).items():
         field = model.model_fields[name]
         holder = {alias: data[alias]} if data.get(alias) is not None else {}
@@ -221,7 +221,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bo
 
 
 def _how(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
-    """How to write what belongs at a location, and what it is."""
+    """Return how to write the value of a location, and its description."""
     return " ".join(filter(None, (rewritten(model, loc, value), description(model, loc)))) or None
 
 

@@ -61,9 +61,9 @@ def refusal(message: str, hint: str | None = None) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Matches:
-    """Text that matches a pattern as a whole; `what` completes "is not ...", `example` is one that matches.
+    """Text that matches a pattern as a whole; `what` completes "is not ...", `example` matches.
 
-    `guess` makes of other text what it may have been meant to be.
+    `guess` returns the probable meaning of other text.
     """
 
     pattern: str
@@ -83,7 +83,7 @@ class Matches:
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
     def check(self, text: str) -> str:
-        """Return the text, or raise an error that says what is odd about it, what was meant, or what is right."""
+        """Return the text, or raise an error with the problem, a guess, or an example."""
         if not re.fullmatch(self.pattern, text):
             raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._hint(text))
         if text.lower() in self.reserved:
@@ -289,7 +289,7 @@ def may_be_mac_of_port(text: str) -> bool:
 
 
 def may_be_serial(text: str) -> bool:
-    """Return whether a maker wrote this serial number: it is no placeholder, which many machines have."""
+    """Return whether a maker set this serial number: placeholders are on many machines."""
     return not _NO_SERIAL.fullmatch(text)
 
 
@@ -510,7 +510,7 @@ _SLURM_KEY = Matches(
 
 
 def may_set(name: str) -> bool:
-    """Whether a blueprint may have this setting in slurm.conf."""
+    """Return whether a blueprint may have this setting in slurm.conf."""
     return not _SLURM_OWNED.fullmatch(name)
 
 

@@ -75,7 +75,7 @@ class Variable(BaseModel):
 
     @property
     def required(self) -> bool:
-        """Whether a blueprint has to give it where the role runs."""
+        """Return whether a blueprint must set it where the role runs."""
         return self.default is None
 
     @property
@@ -93,7 +93,7 @@ class Variable(BaseModel):
 
     @cached_property
     def usual(self) -> Any:
-        """Its default as the blueprint would give it, typed; None where there is none."""
+        """Return its typed default in the blueprint's form, or None."""
         return self._typed_or_empty(self.default)
 
     @property
@@ -140,7 +140,7 @@ class Chosen(Section):
     declared: ClassVar[Mapping[str, Variable]] = {}  # the variables that this model was made from
 
     def by_name(self) -> dict[str, Any]:
-        """Every one that has a value, as templates and code get it."""
+        """Return all with a value, as templates and code get it."""
         values = {name: getattr(self, _field(name)) for name in self.declared}
         return {name: self.declared[name].given(value) for name, value in values.items() if value is not None}
 
@@ -149,7 +149,7 @@ class Roles(Section):
     """What a blueprint chooses of what roles let it choose."""
 
     def by_role(self) -> dict[str, dict[str, Any]]:
-        """Every role's variables that have a value, as templates and code get them."""
+        """Return every role's variables with a value, as templates and code get them."""
         return {name: getattr(self, field).by_name() for field, name in _roles(type(self))}
 
     def in_rehearsals(self) -> dict[str, dict[str, object]]:
@@ -175,7 +175,7 @@ class Roles(Section):
                     yield role, name, variable.needs, chosen.declared[variable.needs]
 
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
-        """Yield the role, the name and the declaration of those that have no value."""
+        """Yield role, name and declaration of variables without a value."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
             set_values = chosen.by_name()

@@ -54,7 +54,7 @@ def _racks(
     racks: Iterable[str],
     pinned: Mapping[str, Place],
 ) -> Mapping[str, tuple[str, ...] | None]:
-    """Nodes by rack; None where a position is proposed, since it follows from all others."""
+    """Return nodes by rack; None where a position is proposed, since it follows from all others."""
     by_rack: dict[str, list[str]] = {rack: [] for rack in racks}
     for key, group in groups.items():
         if group.rack is None or group.u is None:
@@ -65,7 +65,7 @@ def _racks(
 
 
 class NamedNodes:
-    """The nodes that a blueprint names, seen past what is wrong with them."""
+    """The nodes that a blueprint names, even if parts of them are wrong."""
 
     def __init__(self, draft: Draft) -> None:
         self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first key wins
@@ -98,7 +98,7 @@ class NamedNodes:
         return group.functions if group else None
 
     def with_function(self, function: str) -> tuple[str, ...]:
-        """Names of the nodes that are known to have a function."""
+        """Return the nodes that are known to have a function."""
         return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
 
     def known(self, draft: Draft) -> node_sets.KnownNames:

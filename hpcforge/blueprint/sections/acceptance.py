@@ -39,7 +39,7 @@ class SmokeTests(Section):
     folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # the folders that this model was made from
 
     def by_name(self) -> dict[str, SmokeTestSection]:
-        """Those that the blueprint asks for."""
+        """Return the selected tests."""
         sections = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: test for name, test in sections.items() if test is not None}
 
@@ -86,12 +86,12 @@ Sets = tuple[tuple[str, ...], ...]
 
 
 def asked_min(time_limit_s: float) -> int:
-    """Minutes that Slurm is asked for: it knows no seconds here."""
+    """Return the minutes of the job's limit: Slurm has no seconds there."""
     return ceil((time_limit_s + MARGIN_S) / 60)
 
 
 def time_limit_s(test: SmokeTestSection, spec: SmokeTestSpec) -> int:
-    """How long a test may take."""
+    """Return the time limit of a test."""
     return round(minutes(test.time_limit or spec.time_limit) * 60)
 
 
@@ -108,7 +108,7 @@ def acceptance_findings(
     workers: Sequence[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
 ) -> Findings:
-    """Yield what is wrong with users and tests. `known` are the words for workers, None where nodes are in doubt.
+    """Yield errors of users and tests. `known_names` are the words for workers, None if the nodes have errors.
 
     `partitions` have their nodes and time limits; none where they are not known.
     """
@@ -229,7 +229,7 @@ def _run_as(draft: Draft, acceptance: AcceptanceSection) -> Findings:
 
 
 def _administrators(draft: Draft) -> set[str]:
-    """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
+    """Return users with sudo on the nodes: the blueprint's, and hpcforge's login account."""
     access: AccessSection | None = draft.sections["access"]
     users: dict[str, UserSection] = draft.sections["users"] or {}
     own = {access.user} if access is not None and draft.intact("access", "user") else set()

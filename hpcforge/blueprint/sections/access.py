@@ -66,7 +66,7 @@ class GroupSection(Section):
 
 
 def people_findings(draft: Draft) -> Iterator[Finding]:
-    """Yield what is wrong with numbers, groups, and the way in."""
+    """Yield errors of numbers, groups and the login account."""
     users: dict[str, UserSection] = draft.sections["users"] or {}
     owners: dict[int, str] = {}
     for name, user in users.items():
@@ -118,7 +118,7 @@ def _login_account(name: str, user: UserSection) -> Iterator[Finding]:
 
 
 def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Iterator[Finding]:
-    """Yield a finding for a name that is no user; with a directory none, since the controller checks it there."""
+    """Yield a finding for an unknown user; with a directory none, since the controller checks the name there."""
     users = draft.keys("users")
     if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
         return

@@ -22,7 +22,7 @@ Findings = Iterator[Finding]
 
 
 def accounting_findings(draft: Draft) -> Findings:
-    """Yield names that there are not, circles, and who could run nothing."""
+    """Yield unknown names, circles, and users who could not run jobs."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
@@ -128,7 +128,7 @@ def _accounts_of_partitions(slurm: SlurmSection, accounts: Collection[str]) -> F
 
 
 def _names_of_partitions(draft: Draft, slurm: SlurmSection) -> Findings:
-    """Yield partitions that there are not, and groups that only a distribution could have."""
+    """Yield unknown partitions, and groups that only a distribution could have."""
     partitions = draft.keys("slurm", "partitions")
     for loc, (name, *_) in _listed(slurm, ("alternate",), lower=False):
         if name not in partitions and draft.keys_intact("slurm", "partitions"):

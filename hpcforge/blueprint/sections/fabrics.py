@@ -1,7 +1,7 @@
 """The `fabrics` section: the links between nodes, before a switch is bought.
 
-A fabric says its topology by name and what it is made of; how many switches and cables that takes, and which port goes
-where, is computed (`hpcforge.design.fabric`).
+A fabric has the name of its topology and its parts. The number of switches and cables, and the port of each cable, are
+computed (`hpcforge.design.fabric`).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> It
 
 
 def _keys(loc: Loc, fabric: FabricSection) -> Findings:
-    """Yield keys that the topology does not know, and those that it needs."""
+    """Yield keys that do not belong to the topology, and missing ones."""
     for key, topologies in _ONLY.items():
         if key in fabric.model_fields_set and fabric.topology not in topologies:
             supported = topologies[0] if len(topologies) == 1 else f"{', '.join(topologies[:-1])} or {topologies[-1]}"

@@ -73,7 +73,7 @@ _NO_VLANS = ("infiniband", "omni-path")
 
 
 def is_bmc(name: str, network: NetworkSection) -> bool:
-    """Whether a network is that of management controllers."""
+    """Return whether a network is that of management controllers."""
     return name == "bmc" if network.bmc is None else network.bmc
 
 

@@ -157,7 +157,7 @@ Findings = Iterator[Finding]
 
 
 def site_findings(draft: Draft) -> Findings:
-    """Yield what a site says wrongly of its own parts."""
+    """Yield contradictions within a site."""
     site: SiteSection | None = draft.sections["site"]
     if site is None:
         return
@@ -205,7 +205,7 @@ def _row(site: SiteSection, racks: Set[str]) -> Findings:
 
 
 def unknown_racks(loc: Loc, unknown: list[str], racks: Iterable[str]) -> Finding:
-    """Say that names are no racks of the site."""
+    """Return a finding for names that are not racks of the site."""
     rack_names = sorted(racks)
     close = did_you_mean(unknown[0], rack_names) if len(unknown) == 1 else None
     hint = close or (f"its racks: {hostlist.fold(rack_names)}" if rack_names else "name racks under site.racks")

@@ -223,7 +223,7 @@ Findings = Iterator[Finding]
 
 
 def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) -> Findings:
-    """Yield names that there are not, and times without end. `workers` checks a set of them at a place."""
+    """Yield unknown names, and wrong times. `workers` checks a set of workers at a place."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "reservations"):
         return
@@ -242,7 +242,7 @@ def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) 
 
 
 def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None]) -> Findings:
-    """Yield reservations that share nodes and time, of which Slurm refuses the second. `nodes_of` expands a set."""
+    """Yield reservations that share nodes and time: Slurm refuses the second. `nodes_of` expands a set."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "reservations"):
         return
@@ -261,7 +261,7 @@ def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None])
 
 
 def over(reservations: Mapping[str, ReservationSection], current_time: str) -> Findings:
-    """Yield reservations whose end is past; `now` is a time as `start` has it."""
+    """Yield reservations that have ended; `current_time` has the form of `start`."""
     for name, reservation in reservations.items():
         if _period(reservation)[1] <= _seconds(current_time):
             message = f"the reservation `{name}` is over"

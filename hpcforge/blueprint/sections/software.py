@@ -128,7 +128,7 @@ def variable_findings(draft: Draft) -> Iterator[Finding]:
 
 
 def software_findings(draft: Draft) -> Iterator[Finding]:
-    """Check that what is installed is not brought, too, and that what comes from NVIDIA's repository may."""
+    """Check that preinstalled software is not also installed, and that NVIDIA's repository is allowed if used."""
     software: Software | None = draft.sections["software"]
     if software is None or not all(draft.intact("software", key) for key in ("nvidia", "preinstalled", "sources")):
         return

@@ -130,7 +130,7 @@ _HELD = {  # a mount may not hide these, but may hide a folder next to them
 
 
 def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -> Findings:
-    """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
+    """Yield errors of servers, of the nodes that mount, and of the mounted or served folders."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
     served: list[tuple[str, str, str]] = []
@@ -155,7 +155,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
 
 
 def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: Reference) -> Findings:
-    """Where its files are: one of both."""
+    """Check that exactly one source has the files."""
     loc = ("storage", name)
     if not draft.intact(*loc):
         return
@@ -222,7 +222,7 @@ def _network(
 
 
 def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: set[str]) -> Findings:
-    """Those of the nodes that serve or mount it that are not on its network: that has who it says, else its fabric."""
+    """Yield nodes that serve or mount the file system without being on its network: by its `nodes`, else its fabric."""
     network_spec: NetworkSection = draft.sections["networks"][network]
     fabric: FabricSection | None = (draft.sections["fabrics"] or {}).get(network_spec.fabric or "")
     if network_spec.nodes is None and network_spec.fabric and fabric is None:
@@ -239,7 +239,7 @@ def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: s
 
 
 def _home_settings(systems: Mapping[str, FileSystemSection]) -> Findings:
-    """Where homes of users are: at one place, which nodes share, and where they can write."""
+    """Check homes of users: one file system has them, nodes share it, and users can write."""
     with_homes = [name for name, file_system in systems.items() if file_system.homes]
     for name in with_homes[1:]:
         message = f"`{with_homes[0]}` already has the homes"
@@ -307,7 +307,7 @@ def _overlapping_mounts(
     nodes: frozenset[str] | None,
     others: Iterable[tuple[str, str, frozenset[str] | None]],
 ) -> Findings:
-    """Mounts of the same nodes that are in each other's way."""
+    """Yield mounts of the same nodes that hide each other."""
     for second_name, second_path, second_nodes in others:
         shared = nodes & second_nodes if nodes is not None and second_nodes is not None else frozenset()
         if not shared:
@@ -333,7 +333,7 @@ def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str]
 
 
 def _volume_shares(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
-    """Check shares of a volume: each is a folder in it, whose files stay."""
+    """Check shares of a volume: each is a folder on it, and its files stay."""
     volumes = {name: file_system for name, file_system in systems.items() if file_system.drives}
     for name, file_system in systems.items():
         for volume, below in volumes.items():
@@ -379,12 +379,12 @@ def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, s
 
 
 def _within(path: str, folder: str) -> bool:
-    """Whether it is that folder, or somewhere in it."""
+    """Return whether it is that folder, or somewhere in it."""
     return path == folder or path.startswith(f"{folder}/")
 
 
 def _administrators(draft: Draft, systems: Mapping[str, FileSystemSection]) -> Findings:
-    """Warn of administrators whose homes nodes share: that of the login user stays on each node."""
+    """Warn of administrators whose homes are shared: the login user's home stays on each node."""
     if not draft.intact("access", "user"):
         return
     access: AccessSection | None = draft.sections["access"]

@@ -1,8 +1,8 @@
-"""Where a mistake of YAML was made, which is seldom where the parser could not go on, and what to write instead. Pure.
+"""The place of a mistake in YAML, which is seldom the place where the parser stopped, and a correction. Pure.
 
-The parser says what it expected, where, and where the thing began that it was reading. What people do wrong is found in
-the lines there and just above. What is none of these mistakes is named by the parser's problem, in our words: its own
-differ between versions.
+The parser reports what it expected, the place, and the beginning of the part that it was reading. People's mistakes are
+detected in the lines there and just above. Another error is named by the parser's problem in hpcforge's words, since
+the parser's own differ between versions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STEM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-,"
 
 
 def within_brackets(refusal: Refusal) -> Told | None:
-    """Where the next entry, a comma or the closing bracket was expected."""
+    """Explain an error where the next entry, a comma or the closing bracket was expected."""
     looks = (open_quote, _hostlist, _left_open, _closed_wrongly, _between_entries)
     return next((explained for look in looks if (explained := look(refusal))), None)
 
@@ -61,7 +61,7 @@ def _hostlist(refusal: Refusal) -> Told | None:
 
 
 def _has_another(line: str) -> bool:
-    """Tell whether a line has a hostlist without quotes within braces."""
+    """Return whether a line has a hostlist without quotes within braces."""
     brace = line.find("{")
     return brace >= 0 and _UNQUOTED.search(line, brace) is not None
 
@@ -101,7 +101,7 @@ def _left_open(refusal: Refusal) -> Told | None:
 
 
 def _closed(refusal: Refusal, line: int, column: int) -> bool:
-    """Tell whether what opens at a place is closed further on."""
+    """Return whether what opens at a place is closed further on."""
     depth = 0
     for number in range(line, len(refusal.lines)):
         text = _QUOTED.sub("", content(refusal.text(number)[column if number == line else 0 :]))
@@ -163,7 +163,7 @@ def _between_entries(refusal: Refusal) -> Told | None:
 
 
 def nothing_there(refusal: Refusal) -> Told | None:
-    """Where a value was expected."""
+    """Explain an error where a value was expected."""
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if refusal.character == ",":
         return (

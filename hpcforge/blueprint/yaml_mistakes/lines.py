@@ -110,7 +110,7 @@ def _odd_space(refusal: Refusal, line: int) -> Told | None:
 
 
 def no_key(refusal: Refusal) -> Told | None:
-    """Where a key was expected: at the beginning of a line, or after a value."""
+    """Explain an error where a key was expected: at the beginning of a line, or after a value."""
     if refusal.column == indent(refusal.current):
         return _stray_item(refusal) or _misaligned(refusal)
     return open_quote(refusal) or _after_the_end(refusal)
@@ -163,7 +163,7 @@ def _misaligned(refusal: Refusal) -> Told | None:
 
 
 def _rarer(refusal: Refusal, column: int, second: int) -> bool:
-    """Tell whether fewer lines of the file have their keys in one column than in another."""
+    """Return whether fewer lines of the file have their keys in one column than in another."""
     columns = [key_column(refusal.text(line)) for line in range(len(refusal.lines)) if content(refusal.text(line))]
     return columns.count(column) < columns.count(second)
 
@@ -191,7 +191,7 @@ def _levels(refusal: Refusal) -> Iterator[tuple[int, int]]:
 
 
 def key_among_items(refusal: Refusal) -> Told | None:
-    """Where the next item of a list was expected."""
+    """Explain an error where the next item of a list was expected."""
     word = first_word(refusal.current)
     if refusal.column != indent(refusal.current) or not word:
         return None
