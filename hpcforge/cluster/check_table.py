@@ -1,7 +1,7 @@
-"""Every check of a blueprint, of its inventory and of the files that they name: a row with its code and function.
+"""Every check of a blueprint, of its inventory and of their files: a row with its code and function.
 
 A check is a function that yields findings, and a row here. The rows of a tuple get the same arguments and run in its
-order. A function that gets less than that has a lambda around it. `hpcforge explain` lists all rows.
+order. A lambda adapts a function with fewer arguments. `hpcforge explain` lists all rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hpcforge.design.fabric.graph import Fabric
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a blueprint without errors resolves to."""
+    """The arguments of checks of a resolved blueprint."""
 
     blueprint: Blueprint
     cluster: Cluster

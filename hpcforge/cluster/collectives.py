@@ -103,7 +103,7 @@ def _adapter_names(fabric: FabricOf) -> tuple[str, ...]:
 
 
 def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[LibraryVariable | DefaultVariable]:
-    """Which adapters carry collectives."""
+    """Yield the adapters for collectives."""
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
     if adapters := _adapter_names(fabric):
         reason = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
@@ -122,7 +122,7 @@ def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[Library
 
 
 def _crossing(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
-    """Whether a ring may leave its rail."""
+    """Yield whether a ring may leave its rail."""
     source = _NCCL.format("NCCL_CROSS_NIC")
     if fabric.links == 1 or fabric.bond:
         reason = "bonded ports of a card are one adapter" if fabric.bond else "a node has one link"
@@ -150,7 +150,7 @@ def _bootstrap(network: Network, others: Sequence[Network]) -> LibraryVariable |
 
 
 def _address(wheels: Sequence[Wheel]) -> Iterator[DefaultVariable]:
-    """Which of an adapter's addresses is the one of RoCE v2."""
+    """Yield the index of an adapter's RoCE v2 address."""
     source = _NCCL.format("NCCL_IB_GID_INDEX")
     match = next(filter(None, (_NCCL_WHEEL.match(wheel.file) for wheel in wheels)), None)
     version = (int(match[1]), int(match[2])) if match else None
@@ -167,7 +167,7 @@ def _address(wheels: Sequence[Wheel]) -> Iterator[DefaultVariable]:
 
 
 def _marks(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
-    """How packets say that they are not to be dropped."""
+    """Yield the mark that keeps packets from being dropped."""
     if fabric.dscp is None:
         return
     value = str(fabric.dscp << 2 | _ECN_CAPABLE)

@@ -22,7 +22,7 @@ class NetworksAndFabrics(Protocol):
 
     @property
     def network(self) -> Network:
-        """That node addresses are on."""
+        """Return the network of node addresses."""
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -52,7 +52,7 @@ class Interface:
 
     @property
     def label(self) -> str:
-        """What its files are called by."""
+        """Return the label of its files."""
         return self.name or (self.mac or "").replace(":", "")
 
 
@@ -70,7 +70,7 @@ def carrier(network: Network) -> str:
 
 
 def is_on(cluster: NetworksAndFabrics, node: Node, network: Network) -> bool:
-    """Whether a node, and not its management controller, has an address on a network."""
+    """Return whether a node, and not its management controller, has an address on a network."""
     return not network.bmc and (network.name == cluster.network.name or network.name in node.addresses)
 
 
@@ -104,7 +104,7 @@ def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main
 
 
 def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] | None:
-    """How a node uses the links of a carrier together; None: each by itself."""
+    """Return how a node combines the links of a carrier; None: it uses each by itself."""
     return next((network.bond for network in networks if network.bond), None)
 
 

@@ -14,7 +14,7 @@ SHARING = 16  # ranks that may share the cores of a node without GPUs if a test 
 
 @dataclass(frozen=True)
 class RankNeeds:
-    """How many ranks a smoke test can run with. None: no such limit."""
+    """Limits for the number of ranks of a smoke test. None: no limit."""
 
     per_node: int | None = None
     multiple_of: int = 1
@@ -34,7 +34,7 @@ class ProgramLaunch:
 
 
 class RanksError(ExpectedError):
-    """No number of ranks on these nodes is what a test needs; says why."""
+    """No number of ranks on these nodes fits a test; with the reason."""
 
 
 def ranks_per_node(needs: RankNeeds, nodes: int, usual: int, gpus: int) -> int:

@@ -14,7 +14,7 @@ from hpcforge.errors import ExpectedError
 
 
 class GroupNameError(ExpectedError):
-    """Two partitions would be one group."""
+    """Two partitions have the same group name."""
 
     kind = "invalid"
     hint = "`-` and `.` become `_` in names of groups: rename one of them"
@@ -99,5 +99,5 @@ def variables(cluster: Cluster, node: Node) -> dict[str, Any]:
 
 
 def machine(node: Node) -> dict[str, Any]:
-    """All that is known of a machine, as plain data: the names are those of `Node`."""
+    """Return all known facts of a machine, as plain data with the names of `Node`."""
     return dataclasses.asdict(node)

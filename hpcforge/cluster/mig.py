@@ -35,7 +35,7 @@ class MigInstance:
 
 @dataclass(frozen=True)
 class Gres:
-    """What a job can have one of, by the type that Slurm knows it as, and its device files."""
+    """A unit that jobs can get, by its type in Slurm, and its device files."""
 
     type: str
     files: tuple[str, ...]
@@ -76,7 +76,7 @@ def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[M
 def _rest(
     names: Sequence[str], shapes: Mapping[str, MigShape], used: int, least: int = 0
 ) -> tuple[MigInstance, ...] | None:
-    """Place these, where the slices of `taken` (bits) are. Of like ones each begins after the one before it."""
+    """Place the instances beside the `used` slices (bits). Of equal ones each begins after the one before it."""
     if not names:
         return ()
     name, *others = names
@@ -163,7 +163,7 @@ def _like(name: str, shapes: Iterable[str]) -> str:
 
 
 def named_findings(loc: Loc, gpu_set: str, count: int, owners: dict[int, str], subject: str) -> Iterator[Finding]:
-    """Yield GPUs that there are not, and those that another line gives `what`; `seen` is added to."""
+    """Yield GPUs that do not exist, and GPUs that another line has; add the others to `owners`."""
     indices = gpus_named(gpu_set, count)
     beyond = [index for index in indices if index >= count]
     twice = [index for index in indices if index in owners]

@@ -70,7 +70,7 @@ class Networks:
 
 
 def networks(blueprint: Blueprint, inventory: Inventory | None) -> Networks:
-    """Resolve the networks of a blueprint whose references hold."""
+    """Resolve the networks of a blueprint without wrong references."""
     first = primary(blueprint.networks, blueprint.fabrics)
     if first is None:
         raise KeyError("networks")
@@ -148,14 +148,14 @@ class _Addressing:
         }
 
     def _on(self, network: NetworkSection) -> dict[str, None]:
-        """Return the nodes on a network: those that it names; else those of its fabric, or all."""
+        """Return the nodes on a network: its own `nodes`, else its fabric's, or all."""
         if network.nodes is not None:
             return dict.fromkeys(sure(network.nodes, self.words))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
         return dict.fromkeys(sure(fabric.nodes, self.words) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
-        """Addresses on a network by node; on one of the site only those that the inventory has."""
+        """Return addresses on a network by node; on a network of the site only the inventory's."""
         if name == self.first:
             return {node: self._main(node) for node in self.nodes}
         pinned = {node: self._pinned(name, node) for node in self.on[name]}

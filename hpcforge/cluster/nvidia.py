@@ -32,7 +32,7 @@ class NvidiaRepository:
 
 @dataclass(frozen=True)
 class NvidiaPackages:
-    """What is installed is called so; versions are those of the blueprint."""
+    """The names of installed packages; versions are the blueprint's."""
 
     of_driver: str  # condition of awk: packages with the driver's version; $2 source, $3 version, $4 package
     other: str  # condition of awk: packages of driver, DCGM and container toolkit with another version than desired
@@ -63,7 +63,7 @@ class CudaToolkit:
 
 @dataclass(frozen=True)
 class Nvidia:
-    """What hpcforge installs of NVIDIA's; of which version is `Cluster.driver`."""
+    """Software of NVIDIA that hpcforge installs; `Cluster.driver` has its version."""
 
     modules: Literal["open", "closed"]
     cuda: tuple[str, ...]  # "12.4"
@@ -78,11 +78,11 @@ class Nvidia:
     secure_boot: bool = False  # the blueprint declares Secure Boot; rules then check the signer of modules
 
     def on(self, node: Node) -> bool:
-        """Whether a node gets it."""
+        """Return whether a node gets it."""
         return node.gpus is not None and node.gpus.model in self.models
 
     def fabric_on(self, node: Node) -> bool:
-        """Whether a node gets Fabric Manager, too: it has NVSwitches, and the archive has it."""
+        """Return whether a node gets Fabric Manager, too: it has NVSwitches, and the archive has it."""
         return self.on(node) and node.hardware in self.switched and bool(self.packages.fabric_manager)
 
 
@@ -142,7 +142,7 @@ def _packages(software: Software, section: nv.NvidiaSection) -> NvidiaPackages:
 
 
 def wanted_fingerprint(software: Software) -> str | None:
-    """Of the key that is to sign NVIDIA's repository; None where nothing says it."""
+    """Return the fingerprint of the key that must sign NVIDIA's repository; None: not set."""
     repository = _archive(software).repository
     source = software.sources.nvidia
     return (source.fingerprint if source else None) or (repository.fingerprint if repository else None)
@@ -188,14 +188,14 @@ def _home(releases: Iterable[Packages], version: str) -> str:
 
 @dataclass(frozen=True)
 class Amd:
-    """What hpcforge installs of AMD's."""
+    """Software of AMD that hpcforge installs."""
 
     rocm: str  # version in the form of the HIP runtime
     models: tuple[str, ...]  # models of GPUs whose nodes get it
     kernel: str | None  # kernel of the nodes, if the blueprint sets it
 
     def on(self, node: Node) -> bool:
-        """Whether a node gets it."""
+        """Return whether a node gets it."""
         return node.gpus is not None and node.gpus.model in self.models
 
 

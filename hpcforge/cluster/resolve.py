@@ -46,7 +46,7 @@ _CORES_OF_A_LARGE_SOCKET = 16  # with fewer cores hpcforge reserves none by defa
 
 
 def usual_cores(sockets: int, cores_per_socket: int) -> int:
-    """Cores: one of each socket of 16 or more, none of smaller ones, of which one would be a large share.
+    """Return one core of each socket of 16 or more cores, and none of smaller ones, where it would be a large share.
 
     Source: CSCS Alps, one core of each module of 72 for system processes (eth-cscs/cscs-docs, docs/guides/gb2025.md).
     Slurm's own default is none (slurm.conf(5), CoreSpecCount).
@@ -242,7 +242,7 @@ def _nodes(
 
 
 class _Group(NamedTuple):
-    """What all nodes of a group have alike, overrides or not."""
+    """The common parts of all nodes of a group, without overrides."""
 
     key: str  # key of the group
     group: NodeGroup
@@ -375,7 +375,7 @@ def _usual(value: int | None, usual: int) -> int:
 
 
 def _slow_between_links(fabric: Fabric) -> bool:
-    """Whether the links of a node go to different switches, with less between these than the links carry."""
+    """Return whether a node's links go to different switches, with less between these than the links carry."""
     if fabric.topology == "leaf-pair":
         return True  # only the few peer links are between them
     return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
@@ -415,7 +415,7 @@ def _platform(blueprint: Blueprint, catalog: Catalog, release: str) -> m.Platfor
 
 
 def _served(blueprint: Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
-    """Return the models of GPUs whose nodes get the software of a vendor from hpcforge."""
+    """Return the models of GPUs whose nodes get a vendor's software from hpcforge."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
@@ -454,7 +454,7 @@ def _pytorch(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> m.
 
 
 def _slurm(blueprint: Blueprint, known_names: KnownNames) -> m.Slurm:
-    """`known` are the words for workers."""
+    """Resolve the section; `known_names` are the words for workers."""
     slurm, users = blueprint.slurm, blueprint.users
     accounting = "accounting" in blueprint.services.by_name()
     accounts = with_tests(slurm.accounts, blueprint.acceptance.run_as if blueprint.acceptance else None)

@@ -143,7 +143,7 @@ def _quoted(
 
 
 def _closing(line: str, at: int) -> int:
-    """Where the quote is that ends a cell, -1: not on this line."""
+    """Return the index of the quote that ends a cell, -1 if it is not on this line."""
     close = line.find('"', at)
     while close >= 0 and line[close + 1 : close + 2] == '"':
         close = line.find('"', close + 2)

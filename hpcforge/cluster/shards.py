@@ -21,7 +21,7 @@ _APART = "Slurm bills GPUs and shards separately"
 
 
 def shards(declared: Mapping[str, int], count: int) -> tuple[int, ...]:
-    """How many each of `count` GPUs of a node has, 0 where none; () where none has any.
+    """Return the shards of each of `count` GPUs of a node, 0 for none; () if no GPU has any.
 
     A node that an override gives fewer GPUs has those of the GPUs that it has.
     """
@@ -33,7 +33,7 @@ def shards(declared: Mapping[str, int], count: int) -> tuple[int, ...]:
 
 
 def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Yield GPUs that there are not to share, and what counts shards wrongly."""
+    """Yield shared GPUs that do not exist, and wrong settings for shards."""
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
     with_shards = {key: group for key, group in groups.items() if group.shards}
     for key, group in with_shards.items():

@@ -173,7 +173,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
-    """Yield tests that can never run, now that it is known which node stands in which rack, and what it has."""
+    """Yield tests that can never run, now that the racks and hardware of nodes are known."""
     if blueprint.acceptance is None or cluster.acceptance is None:
         return
     known_names = worker_words(cluster.nodes, cluster.slurm.partitions)

@@ -12,7 +12,7 @@ from hpcforge.catalog import Catalog
 
 @dataclass(frozen=True)
 class LocalDrives:
-    """Drives of each node's own, of which a file system is made."""
+    """Drives of each node for a file system of its own."""
 
     count: int
     size_mb: int | None  # decimal megabytes; None: not known
@@ -79,7 +79,7 @@ def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
 
 
 def size_mb(drive: str, catalog: Catalog) -> int | None:
-    """Decimal megabytes of a drive as hardware says it: a model of the catalog, or a size; None: not known."""
+    """Return decimal megabytes of a drive: a model of the catalog, or a size; None: not known."""
     if drive in catalog.drives:
         gb = catalog.drives[drive].capacity_gb
         return round(gb * 1000) if gb else None

@@ -23,7 +23,7 @@ _BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")
 
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
-    """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
+    """Yield variables without value and default, of roles that run on a node of this cluster."""
     is_set = "roles" in blueprint.model_fields_set  # False: the finding belongs to the setting that selects the role
     for role, name, variable in blueprint.roles.missing():
         loc, key = (("roles", role, name), False) if is_set else (("role_folders",), True)
@@ -42,7 +42,7 @@ def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster:
 
 
 def runs(role: str, on: str, cluster: Cluster) -> bool:
-    """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it.
+    """Return whether a role runs on any node; True where that is not known: the expression may need a missing value.
 
     Raises ValueError for an expression that no role may have.
     """

@@ -28,7 +28,7 @@ _EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory
 
 @dataclass(frozen=True)
 class Shape:
-    """What is declared of one node, overrides applied; 0 where neither catalog nor override knows."""
+    """The declared facts of one node, with overrides; 0: neither catalog nor override has it."""
 
     sockets: int
     cores_per_socket: int
@@ -39,7 +39,7 @@ class Shape:
 
 
 def shape(group: NodeGroup, override: Override | None, catalog: Catalog) -> Shape:
-    """Return what is declared of a node whose hardware model is in the catalog."""
+    """Return the declared facts of a node whose hardware model is in the catalog."""
     hardware = hardware_of(group, override, catalog.servers[group.hardware])
     facts = {fact: getattr(hardware.server, fact) or 0 for fact in FACTS}
     gpus = hardware.gpus
@@ -68,7 +68,7 @@ def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
 
 
 def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Check that workers are known well enough to be scheduled, and larger than what is reserved of them."""
+    """Check that workers have the facts for scheduling, and more cores and memory than the reserve."""
     if not draft.intact("overrides"):
         return
     overrides: dict[str, Override] = draft.sections["overrides"] or {}
@@ -104,7 +104,7 @@ def _swallowed(declared: Shape, reserve: Reserve) -> Iterator[str]:
 
 
 def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collection[str]) -> Finding:
-    """Say what is not known of the machines of a group, and the one entry that says it for all that have the model."""
+    """Return a finding for unknown facts of a group's machines, with the entry that sets them for their model."""
     values = ", ".join(f"{fact}: {_EXAMPLE[fact]}" for fact in facts)
     if hardware in own:
         advice = f"under `hardware`, add to `{hardware}`: {values}"
@@ -140,7 +140,7 @@ def system_findings(draft: Draft, catalog: Catalog) -> Findings:
 
 
 def _drivers(draft: Draft, catalog: Catalog, software: Software) -> Findings:
-    """Check that there is a GPU for what is installed."""
+    """Check that installed drivers have a GPU."""
     if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
     for vendor, section in (("nvidia", software.nvidia), ("amd", software.amd)):
@@ -151,7 +151,7 @@ def _drivers(draft: Draft, catalog: Catalog, software: Software) -> Findings:
 
 
 def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
-    """Whether a vendor's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
+    """Return whether a vendor's driver is installed for a model, even if stand-ins replace it in a rehearsal."""
     return catalog.gpus[model].vendor in (vendor, "none")
 
 

@@ -37,7 +37,7 @@ def armoured(path: Path) -> str:
 
 
 def _repository_key_problems(path: Path, expected: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield errors in the file of a key with the fingerprint `wanted`; None: no fingerprint is set."""
+    """Yield errors in the file of a key with the `expected` fingerprint; None: no fingerprint is set."""
     name = quote(path.name)
     try:
         if not path.exists():
@@ -71,7 +71,7 @@ def _text(path: Path) -> str:
 
 
 def _fingerprint(text: str) -> str | None:
-    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2); None if there is none."""
+    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2), or None."""
     block = _BLOCK.match(text)
     try:
         data = base64.b64decode(_CHECKSUM.sub("", block[2]) if block else "", validate=False)
@@ -115,7 +115,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
+    """Yield errors of a file with public keys; never its content, which may be a private key."""
     name = quote(path.name)
     try:
         if not path.exists():
@@ -191,7 +191,7 @@ def _own(path: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether a path leads to something; not if a part of it is too long, or may not be entered."""
+    """Return whether a path leads to something; not if a part of it is too long, or may not be entered."""
     try:
         return path.exists()
     except OSError:
@@ -199,7 +199,7 @@ def is_there(path: Path) -> bool:
 
 
 def _role_problems(path: Path, written: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with the folder of a site's Ansible role."""
+    """Yield errors of the folder of a site's Ansible role."""
     if not is_there(path) or not path.is_dir():
         yield f"there is no folder {quote(written)}", _RELATIVE
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):

@@ -1,4 +1,4 @@
-"""Check GPUs of nodes: those that the blueprint does not name, those without a driver, those of overrides. Pure."""
+"""Check GPUs of nodes: missing in the blueprint, without a driver, or overridden. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpcforge.cluster.shards import shards
 
 
 def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
-    """Workers by group whose chassis takes GPUs, and of which neither blueprint nor catalog says which they have."""
+    """Return workers by group whose chassis takes GPUs, although neither blueprint nor catalog names GPUs for them."""
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
     overrides: dict[str, Override] = draft.sections["overrides"] or {}
     by_group = {}
@@ -38,7 +38,7 @@ def _unknown(group: NodeGroup, override: Override | None, server: Server) -> boo
 
 
 def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Warn of workers whose GPUs are not known: Slurm would have none of them to give."""
+    """Warn of workers with unknown GPUs: Slurm would have none for jobs."""
     if not draft.intact("parts") or not draft.intact("overrides"):
         return
     yield from _other_counts(draft, catalog)
@@ -73,9 +73,9 @@ def example(group: NodeGroup, catalog: Catalog) -> str:
 
 
 def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] | None = None) -> Iterator[Finding]:
-    """Warn of nodes that hpcforge installs from an image, and whose GPUs get no driver.
+    """Warn of nodes that an image is installed on, and whose GPUs get no driver.
 
-    Without `nodes`: those with a `system_disk`, which is for the installer alone.
+    Without `nodes`: the nodes with a `system_disk`, which only the installer uses.
     """
     if nodes is None:
         nodes = [node for node in cluster.nodes if node.system_disk != SystemDisk()]
@@ -101,7 +101,7 @@ _Counted = Callable[[NodeGroup, GpusSection, GpusSection | None], int]
 
 
 def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Warn of each override whose node gets fewer MIG instances or shards than the other nodes of its group."""
+    """Warn of overrides that leave a node fewer MIG instances or shards than the others of its group."""
     if not all(map(draft.intact, ("nodes", "overrides", "parts", "hardware"))):
         return
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
@@ -141,7 +141,7 @@ def _describe(gpus: GpusSection | None) -> str:
 
 
 def _instances(group: NodeGroup, usual: GpusSection, gpus: GpusSection | None) -> int:
-    """How many a node of these GPUs has: none of another model than the group's, as `layout` decides."""
+    """Return the number for a node with these GPUs: 0 for another model than the group's, as in `layout`."""
     if gpus is None or gpus.model != usual.model:
         return 0
     by_gpu: dict[int, int] = {}

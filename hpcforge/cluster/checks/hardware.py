@@ -26,7 +26,7 @@ _GIB = 1024  # MiB
 def memory_findings(
     blueprint: Blueprint, cluster: Cluster, catalog: Catalog, memory: Mapping[str, RoleMemory]
 ) -> Iterator[Finding]:
-    """Yield machines with services whose memory is less than the sum; unknown memory and rehearsals are not judged."""
+    """Yield machines whose services need more memory than they have; unknown memory and rehearsals are not checked."""
     placed: dict[str, dict[str, float]] = {}  # MiB by service, by node
     usual: dict[str, float] = {}  # services of every node
     for role, takes in memory.items():
@@ -100,7 +100,7 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
 
 
 def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield networks whose packets are larger than a switch of their fabric carries, where that is published."""
+    """Yield networks whose packets are larger than a switch of their fabric carries, if that is published."""
     fabrics = draft.sections["fabrics"] or {}
     for name, network in (draft.sections["networks"] or {}).items():
         fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
@@ -130,7 +130,7 @@ def _likes(section: Loc, own: Mapping[str, CatalogEntry], models: Collection[str
 
 
 def _circle(name: str, own: Mapping[str, CatalogEntry]) -> bool:
-    """Tell whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
+    """Return whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
     visited, at = {name}, own[name].like
     while at and at in own and at not in visited:
         visited.add(at)

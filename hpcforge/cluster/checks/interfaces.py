@@ -28,9 +28,9 @@ def route_findings(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _two(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Finding]:
-    """Two networks with a gateway: only the route with the lowest metric is used, that of the first network.
+    """Yield nodes with two gateways: only the route with the lowest metric is used, that of the first network.
 
-    A network of the site beside one of the nodes' own is no mistake: the way through a node waits behind the site's.
+    A network of the site next to a network of nodes is no mistake: the route through a node has a higher metric.
     """
     several: dict[tuple[str, ...], list[str]] = {}
     for node in cluster.nodes:
@@ -46,7 +46,7 @@ def _two(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Fi
 
 
 def _none(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Finding]:
-    """No gateway although a service is reached through one. Networks that hpcforge leaves alone may have a route."""
+    """Yield nodes without a gateway whose services need one. Networks that hpcforge leaves alone may have a route."""
     lacking: dict[str, list[str]] = {}
     outside = list(_outside(cluster))
     for node in cluster.nodes:
@@ -88,7 +88,7 @@ _LONGEST = 15  # length of an interface's name in Linux
 
 
 def interface_findings(cluster: Cluster) -> Findings:
-    """Yield what is wrong, or not known, of networks that nodes are to be set up for."""
+    """Yield errors and missing facts of networks that hpcforge configures on nodes."""
     fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
     shared: dict[str, list[Network]] = {}
     for network in cluster.networks:

@@ -56,9 +56,9 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
 
 
 def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
-    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`.
+    """Return nodes that an inventory has with other zeros, by key: `c1` for its `c01`.
 
-    One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
+    A single one is another name, and nodes with addresses in the blueprint need no inventory.
     """
     entries = inventory.keys("nodes")
     unknown = {_bare(name): name for name in declared.unknown(entries)}

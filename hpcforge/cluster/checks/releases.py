@@ -1,4 +1,4 @@
-"""Nodes of several releases while a cluster is upgraded: which Slurms work together, and in which order. Pure."""
+"""Nodes of several releases during an upgrade: which Slurms work together, and in which order. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 
 
 def release_findings(cluster: Cluster) -> Iterator[Finding]:
-    """Yield container runtimes that a release lacks, and nodes whose Slurm the others do not work with."""
+    """Yield container runtimes that a release lacks, and nodes whose Slurm does not work with the others."""
     yield from _lacking_runtimes(cluster)
     if len(cluster.slurm_versions) < 2:
         return
@@ -48,9 +48,9 @@ def _lacking_runtimes(cluster: Cluster) -> Iterator[Finding]:
 
 
 def out_of_order(cluster: Cluster) -> dict[str, str]:
-    """Return the nodes whose Slurm does not work with the controller's or slurmdbd's, and why.
+    """Return the nodes whose Slurm does not work with the controller's or slurmdbd's, with the reason.
 
-    A daemon takes messages of its own release and of some before, never of a newer one (upgrades.html of Slurm).
+    A daemon accepts messages of its own release and of some older ones, never of a newer one (upgrades.html of Slurm).
     """
     controller, databases = cluster.slurm.controller, cluster.services["accounting"].on
     reasons: dict[str, str] = {}
@@ -64,7 +64,7 @@ def out_of_order(cluster: Cluster) -> dict[str, str]:
 
 
 def _refused(client: OperatingSystem, server: OperatingSystem, daemon: str) -> str | None:
-    """Why a daemon does not work with a client; None where it does."""
+    """Return why a daemon does not work with a client, or None."""
     subject = f"would have Slurm {client.slurm} of {client.name} {client.release}"
     if client.slurm_version > server.slurm_version:
         return f"{subject}, newer than {daemon} {server.slurm}, which refuses it"

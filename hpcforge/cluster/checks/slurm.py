@@ -32,7 +32,7 @@ class _Settings:
 
 
 def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Yield settings that Slurm does not know, or not with that value, and those that repeat another."""
+    """Yield settings or values that Slurm does not have, and settings that repeat another."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     places = [place for place in _all_settings(slurm) if place.settings] if slurm else []
     for place in places:
@@ -96,7 +96,7 @@ def _all_settings(slurm: SlurmSection) -> Iterator[_Settings]:
 def topology_findings(
     blueprint: Blueprint, cluster: Cluster, catalog: Catalog, pinned: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield topologies of partitions that nothing gives, partitions that one cuts, and NVLink domains of unknown racks.
+    """Yield topologies of partitions without a source, partitions that one cuts, and NVLink domains in unknown racks.
 
     `pinned` are the nodes whose racks the inventory has.
     """

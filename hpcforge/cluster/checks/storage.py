@@ -99,7 +99,7 @@ def _drive_group(model: str, count: int, groups: int, catalog: Catalog) -> Serve
 
 
 def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | None) -> NodeLink | None:
-    """How a node is reached on a network: all its links where they are one bond that shares out, else one of them."""
+    """Return a node's link to a network: all its links if they are one bond that shares traffic, else one of them."""
     at = fabric.index.get(node) if fabric else None
     if fabric is None or at is None:
         return None
@@ -125,7 +125,7 @@ _OURS = {  # options that decide when, and by which program, it is mounted
 
 
 def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield kinds that there are not, and addresses and options that are wrong for theirs."""
+    """Yield unknown kinds, and addresses and options that are wrong for their kind."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     for name, file_system in systems.items():
         loc = ("storage", name)

@@ -42,9 +42,9 @@ def load(
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written. `further` judges
-    what could be resolved, where that raises: all that is wrong comes at once.
+    `diagnostics` has the broken rules of racks, power, cooling and fabrics; with `judged` they raise, too.
+    `instead` has text that replaces the content of a file before it is written. `further` checks the resolved part
+    if there are other errors: all errors appear at once.
     """
     own = _document(blueprint_path, instead, reader.MAX_VALUES)
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
@@ -109,7 +109,7 @@ def _later_errors(
 
 
 def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the folders of roles, and those of smoke tests: the shipped one, then those that a blueprint names.
+    """Return the folders of roles, and those of smoke tests: the shipped one, then the blueprint's.
 
     Raise InvalidInput with the errors there.
     """
@@ -131,7 +131,7 @@ def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
-    """Of roles, then of smoke tests; the document of the latter is to be read."""
+    """Return the folders of roles, then of smoke tests; the latter's document is the one to read."""
     folder = blueprint_path.absolute().parent
     roles = own_folders(document, ROLES, folder, bundled.roles())
     return roles, own_folders(roles.document, SMOKE_TESTS, folder, bundled.smoke_tests())
@@ -158,7 +158,7 @@ def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _compare(draft: Draft, machines: Draft | None) -> tuple[list[Finding], list[Finding]]:
-    """Check blueprint, catalog and inventory against each other; return what is wrong in blueprint and inventory."""
+    """Check blueprint, catalog and inventory against each other; return the errors of blueprint and inventory."""
     if not draft.document.complete:
         return [], []
     if machines is not None and not machines.document.complete:

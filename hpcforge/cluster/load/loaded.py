@@ -1,4 +1,4 @@
-"""A blueprint that was read, what it resolves to, and what the rules of the design report of it."""
+"""A loaded blueprint, its resolved cluster, and the reports of the design's rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RuleResults:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A blueprint that can be read, and what it resolves to. What is asked for beyond that is judged then, once."""
+    """A valid blueprint with its resolved cluster. Further parts are computed at first use, once."""
 
     blueprint: Blueprint
     cluster: Cluster
@@ -75,7 +75,7 @@ class Loaded:
         return content.decode("utf-8")
 
     def without_driver(self, nodes: Iterable[Node]) -> list[Diagnostic]:
-        """Return the warning of these nodes, of which an image is installed, where their GPUs get no driver."""
+        """Return the warning for these nodes that an image is installed on, if their GPUs get no driver."""
         return self.draft.place(driver_findings(self.blueprint.software, self.cluster, nodes))
 
     def require_unchanged(self) -> None:
@@ -85,7 +85,7 @@ class Loaded:
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """Return those that can be built, in the blueprint's order."""
+        """Return the fabrics that can be built, in the blueprint's order."""
         return self.placed.fabrics
 
     @property

@@ -1,4 +1,4 @@
-"""Errors of design that do not depend on a file's other errors: what is wrong is left out, and the rest is judged."""
+"""Errors of design that do not depend on a file's other errors: wrong parts are omitted, and the rest is checked."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def design_errors(
 
 @dataclass(frozen=True)
 class ValidParts:
-    """What is left of a blueprint and an inventory without what is wrong, and the sections that something was in."""
+    """The valid part of a blueprint and an inventory, and the sections with omitted entries."""
 
     blueprint: Draft
     machines: Draft | None
     sections: frozenset[str]
 
     def concerns(self, entry: Diagnostic) -> bool:
-        """Tell whether an error of what is left is one of the whole: nothing that it depends on was left out."""
+        """Return whether an error of the rest is real: it does not depend on an omitted part."""
         document = self.blueprint.document
         if entry.source is not document.source and (entry.mark is None or entry.mark.source is None):
             return self.sections.isdisjoint(_LATER)  # an error of the inventory

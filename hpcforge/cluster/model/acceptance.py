@@ -1,4 +1,4 @@
-"""Smoke tests as programs declare them, and those that a blueprint asks for."""
+"""Smoke tests as programs declare them, and the tests that a blueprint selects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ImportedModule:
 
 @dataclass(frozen=True)
 class SmokeTestProgram:
-    """What a smoke test runs, and what it must say: its folder, read."""
+    """The folder of a smoke test: its program and the measures that it must report."""
 
     name: str = ""
     text: str = field(default="", repr=False)
@@ -82,17 +82,17 @@ class SmokeTestProgram:
 
     @property
     def ranked(self) -> bool:
-        """Whether any launch starts ranks: rank 0 reports for all."""
+        """Return whether any launch starts ranks: rank 0 reports for all."""
         names = [launch.launcher for launch in self.launches] or [self.launcher]
         return any(LAUNCHERS[name].ranked for name in names)
 
     @property
     def wants_whole_gpus(self) -> bool:
-        """Whether its ranks take a GPU each, where there are any."""
+        """Return whether each of its ranks needs a GPU, where there are any."""
         return self.pytorch or self.gpus is not None
 
     def has_gpus(self, node: Node) -> bool:
-        """Whether a node has the GPUs that it needs."""
+        """Return whether a node has the GPUs that it needs."""
         return self.gpus is None or (node.gpus is not None and not (self.gpus == "real" and node.gpus.fake))
 
 

@@ -143,7 +143,7 @@ _SAMPLE = 50  # nodes and accounts that each node compares
 
 @dataclass(frozen=True)
 class Rollout:
-    """How carefully nodes that are in service are changed. None and 0: no such limit."""
+    """Limits for changes of nodes in service. None and 0: no limit."""
 
     canary: int = 0  # nodes of each group that finish their checks before the others begin
     at_most: int | None = None  # workers that change at the same time
@@ -204,7 +204,7 @@ class Cluster:
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:
-        """Of the smoke tests that can run here, each once."""
+        """Return the programs of all smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
 
@@ -273,27 +273,27 @@ class Cluster:
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Nodes by name."""
+        """Return nodes by name."""
         return {node.name: node for node in self.nodes}
 
     @property
     def accounting_hosts(self) -> tuple[str, ...]:
-        """Where slurmdbd is, ours or the site's with its backup: an address, or names; none without accounting."""
+        """Return the hosts of slurmdbd, in the cluster or outside with its backup; none without accounting."""
         accounting = self.services["accounting"]
         return (self.by_name[accounting.host].address,) if accounting.host else accounting.external
 
     @property
     def memberships(self) -> tuple[str, ...]:
-        """Who is in which shared group, USER:GROUP."""
+        """Return members of shared groups, as USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
 
     @property
     def homes(self) -> FileSystem | None:
-        """What has the homes of users; None: each node has its own, in /home."""
+        """Return the file system with the homes of users; None: each node has its own, in /home."""
         return next((file_system for file_system in self.storage if file_system.homes), None)
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
-        """Those that a node mounts, as it mounts them."""
+        """Return the file systems that a node mounts, in its form."""
         return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.known)
 
     def address(self, node: str, system: FileSystem) -> str:
@@ -327,7 +327,7 @@ class Cluster:
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
-        """Which of the `power_turns`, from 0, each worker is in; all are in one if there are none."""
+        """Return the turn of each worker in `power_turns`, from 0; without turns all have the same."""
         turns = self.power_turns or (tuple(worker.name for worker in self.workers),)
         return {name: number for number, turn in enumerate(turns) for name in turn}
 
@@ -369,7 +369,7 @@ class Cluster:
 
     @property
     def reserves(self) -> tuple[tuple[int, int], ...]:
-        """What is kept from jobs on workers, cores and MiB: each pair that there is, once."""
+        """Return the cores and MiB that workers keep from jobs: each different pair once."""
         return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))
 
     def job_memory_mib(self, node: Node) -> int:

@@ -26,7 +26,7 @@ class Network:
 
     @property
     def netmask(self) -> str:
-        """Its size as a mask, `255.255.254.0`."""
+        """Return its size as a mask, `255.255.254.0`."""
         return str(ipaddress.IPv4Network(self.cidr).netmask)
 
 
@@ -73,10 +73,10 @@ class FabricOf:
 
     @property
     def rdma(self) -> bool:
-        """Whether its adapters write to each other's memory by verbs."""
+        """Return whether its adapters write to each other's memory by verbs."""
         return self.kind in ("infiniband", "roce")
 
     @property
     def lldp(self) -> bool:
-        """Whether nodes see its cables by LLDP."""
+        """Return whether nodes see its cables by LLDP."""
         return self.kind in ("ethernet", "roce") and not self.bmc

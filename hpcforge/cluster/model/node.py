@@ -30,7 +30,7 @@ class Bmc:
 
 @dataclass(frozen=True)
 class SystemDisk:
-    """Where an operating system is installed."""
+    """The disks for the operating system."""
 
     drives: int = 1  # several drives are mirrors of each other
     partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, in its order
@@ -74,12 +74,12 @@ class Node:
 
     @property
     def certified(self) -> bool:
-        """Whether it gets a host certificate: its host keys are known."""
+        """Return whether it gets a host certificate: its host keys are known."""
         return bool(self.host_keys)
 
     @property
     def best_host_key(self) -> str:
-        """Of its host keys the one that is certified; empty where none is known."""
+        """Return the host key that gets a certificate, the best one; "" if none is known."""
         by_type = {key.split()[0]: key for key in reversed(self.host_keys)}
         return next((by_type[kind] for kind in HOST_KEY_TYPES if kind in by_type), "")
 
@@ -102,7 +102,7 @@ class Jump:
 
 @dataclass(frozen=True)
 class Access:
-    """How hpcforge gets in: an ordinary user, made root by `become`."""
+    """The login of hpcforge: an ordinary user, made root by `become`."""
 
     user: str
     become: Literal["sudo", "none"]

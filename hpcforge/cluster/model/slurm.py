@@ -33,7 +33,7 @@ class Partition:
 
     @property
     def selective(self) -> bool:
-        """Whether its settings keep some jobs out."""
+        """Return whether its settings keep some jobs out."""
         return any(name.lower() in _SELECTIVE and value.lower() not in _ALL_JOBS for name, value in self.settings)
 
 

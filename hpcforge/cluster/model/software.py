@@ -14,7 +14,7 @@ from hpcforge.catalog.distribution import PackageAccount
 
 @dataclass(frozen=True)
 class Service:
-    """Where a service runs, or which outside service stands in for it; neither: the cluster has none."""
+    """The nodes of a service, or the outside service; neither: the cluster has none."""
 
     on: tuple[str, ...] = ()  # nodes
     external: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Names:
-    """What a distribution calls what roles call by Debian's name, where that is another; see `OperatingSystem`."""
+    """A distribution's names for parts that roles name by Debian's; see `OperatingSystem`."""
 
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -40,7 +40,7 @@ class Names:
 
     @cached_property
     def all_as_in_debian(self) -> bool:
-        """Whether nothing that it has is called otherwise."""
+        """Return whether all its names are the same as in Debian."""
         return not (self.packages or self.units or self.paths or self.accounts)
 
 
@@ -95,7 +95,7 @@ class OperatingSystem:
         return self.names.units.get(name, name)
 
     def path(self, path: str) -> str:
-        """Where something lies here. What is in a folder goes with it, a unit's file and drop-ins with the unit."""
+        """Return a path in this distribution. A folder's content moves with it, and drop-ins with their unit."""
         if self.names.units and "/systemd/system/" in path:
             path = "/".join(map(self._unit_part, path.split("/")))
         if not self.names.paths:
@@ -126,7 +126,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class PyTorch:
-    """Which PyTorch the workers get: pinned wheels, or the distribution's own package where there are none."""
+    """PyTorch of the workers: pinned wheels, or the distribution's package."""
 
     version: str
     build: Literal["wheel", "distribution"]
@@ -156,7 +156,7 @@ class Framework:
 
     @property
     def default(self) -> bool:
-        """Whether it is what jobs get without a version."""
+        """Return whether jobs get it without a version."""
         return self.environment == self.name
 
     @property
