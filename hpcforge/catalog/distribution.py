@@ -1,4 +1,4 @@
-"""Distributions as data: a release is a file, `distributions/NAME-RELEASE.yaml`, that nothing else is told of. Pure."""
+"""Distributions as data: a release is a file, `distributions/NAME-RELEASE.yaml`, and needs no code. Pure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Distribution(BaseModel):
 
 
 class Distributions(Mapping[tuple[str, str], Distribution]):
-    """Those of a folder, by name and release. A file is read when its release is looked for."""
+    """The releases of a folder, by name and release. A file is read at the first use of its release."""
 
     def __init__(self, folder: Traversable) -> None:
         self._folder = folder

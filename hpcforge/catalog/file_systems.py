@@ -1,4 +1,4 @@
-"""Kinds of file systems as data: one is a file, `file_systems/KIND.yaml`, that nothing else is told of. Pure."""
+"""Kinds of file systems as data: a kind is a file, `file_systems/KIND.yaml`, and needs no code. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's software is called where it comes from, as data: the types of nvidia.yaml. Pure."""
+"""Names of NVIDIA's software in each archive, as data: the types of nvidia.yaml. Pure."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def archive_name(name: str, release: str, *, nvidias: bool) -> str:
 
 
 def named(patterns: Iterable[str]) -> str:
-    """Whether an installed package has a name of these, as a condition of awk's: $2 source, $3 version, $4 package.
+    """Return a condition of awk that an installed package has one of these names: $2 source, $3 version, $4 package.
 
-    `patterns` are names, or patterns as glob(7) has them, with `*` and ranges.
+    `patterns` are names, or patterns of glob(7) with `*` and ranges.
     """
     alternatives = "|".join(
         re.sub(r"[.+*]", lambda match: {"*": ".*"}.get(match[0], f"[{match[0]}]"), pattern) for pattern in patterns

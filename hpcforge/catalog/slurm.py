@@ -62,7 +62,7 @@ _FIRST_AND_LAST: Mapping[str, tuple[int, int]] = {"firstjobid": (1, 2**32 - 1), 
 
 
 class SlurmRelease(BaseModel):
-    """What a release takes in slurm.conf, spelled as its own tables have it; the case of names does not count."""
+    """The settings of a release in slurm.conf, spelled as in its own tables; case does not matter."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,12 +71,12 @@ class SlurmRelease(BaseModel):
     partition_settings: dict[str, Kind]  # parameters of lines that begin with PartitionName
 
     def knows(self, name: str) -> bool:
-        """Whether it takes a setting of this name, in whatever case."""
+        """Return whether it has a setting of this name, in any case."""
         return kind_of(self.settings, name) is not None
 
 
 def kind_of(settings: Settings, name: str) -> Kind | None:
-    """Return the kind of a setting, in whatever case it is written; None: there is no such setting."""
+    """Return the kind of a setting, in any case; None: there is no such setting."""
     return next((kind for setting, kind in settings.items() if setting.lower() == name.lower()), None)
 
 
