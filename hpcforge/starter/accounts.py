@@ -36,7 +36,7 @@ class SiteAccounts:
 
 
 def questions(user: str) -> tuple[str, ...]:
-    """Return the names and numbers that machines are asked for."""
+    """Return the names and numbers for the question to machines."""
     return (user, *TESTS_NAMES, *map(str, TESTS_NUMBERS))
 
 
@@ -86,7 +86,7 @@ def _login(user: str, described: Mapping[str, Description]) -> tuple[str | None,
 
 
 def _problem(user: str, account: UnixAccount | None, description: Description) -> str:
-    """Why a blueprint cannot have an account as it is; "" where it can."""
+    """Return why a blueprint cannot have an account in its form; "" if it can."""
     if account is None:
         return f"the number of account {user} is not known"
     if (account.gid, description.groups.get(user)) != (account.uid, account.uid):
@@ -143,7 +143,7 @@ def _is_used(described: Mapping[str, Description], holders: Mapping[str, Descrip
 
 
 def _owners(described: Mapping[str, Description], number: int) -> Iterator[str]:
-    """Who has a number, with the node: users, then groups of another name."""
+    """Yield the owners of a number, with the node: users, then groups of another name."""
     for node, description in described.items():
         names = {name: "user" for name, account in description.users.items() if number in (account.uid, account.gid)}
         names = {**{name: "group" for name, gid in description.groups.items() if gid == number}, **names}

@@ -41,7 +41,7 @@ class UnixAccount:
 
 @dataclass(frozen=True)
 class Description:
-    """What the script printed on one machine. `networks` are those of its IPv4 addresses, by address."""
+    """The output of the script on one machine. `networks` are those of its IPv4 addresses, by address."""
 
     users: Mapping[str, UnixAccount] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)

@@ -86,7 +86,7 @@ def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
 
 
 def _minutes(test: str) -> int:
-    """How long a job of a smoke test may take."""
+    """Return the minutes that a job of a smoke test may take."""
     return asked_min(minutes(load_smoke_tests(bundled.smoke_tests())[test].spec.time_limit) * 60)
 
 
@@ -199,7 +199,7 @@ _KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "n
 
 @dataclass(frozen=True)
 class Answers:
-    """What a template asks. `network` is a CIDR; `workers` a number of nodes; `server` a model of the catalog."""
+    """Answers for a template. `network` is a CIDR; `workers` a number of nodes; `server` a model of the catalog."""
 
     name: str
     domain: str
@@ -261,11 +261,11 @@ def draft(
     site: SiteFile | None = None,
     accounts: SiteAccounts | None = None,
 ) -> tuple[str, str]:
-    """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
+    """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, for the blueprint.
 
-    `accounts` are those of machines that were asked for them.
+    `accounts` are the accounts of machines, if they were read.
 
-    Raises `StarterError` for answers or machines that make no blueprint.
+    Raises `StarterError` for answers or machines without a valid blueprint.
     """
     _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()

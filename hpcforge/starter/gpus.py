@@ -31,10 +31,10 @@ class GpuChoice:
 
 
 def gpu_choices(name: str, catalog: Catalog) -> list[GpuChoice]:
-    """Return the models that a name fits, in the catalog's order; those that need no liquid, if there are any.
+    """Return the models with a name, in the catalog's order; those without liquid cooling, if there are any.
 
-    The name is a type of Slurm (`a100`, `nvidia_a100-pcie-40gb`) or a driver's. Where the catalog has no such model,
-    the one choice is a model of the blueprint: the numbers of another would be wrong.
+    The name is a type of Slurm (`a100`, `nvidia_a100-pcie-40gb`) or a driver's. If the catalog has no such model, the
+    one choice is a model of the blueprint: the numbers of another would be wrong.
     """
     slug = _slug(name).removesuffix("null")  # YAML reads it as an empty value
     words = [word for word in slug.split("-") if word not in _BRANDS]

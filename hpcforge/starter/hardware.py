@@ -48,7 +48,7 @@ class TemplateFabric:
 
 @dataclass(frozen=True)
 class FabricPorts:
-    """How a server joins a fabric: links at a rate, the switch, and adapters that it needs for that."""
+    """A server's connection to a fabric: links and rate, the switch, and adapters that it needs."""
 
     links: int
     rate_gbps: float
@@ -107,7 +107,7 @@ def _exact_server(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: C
 
 
 def _agrees(machine: SiteMachine, server: Server) -> bool:
-    """Whether a model, all of whose facts are known, has the processors that a file states, and about its memory."""
+    """Return whether a model with all facts has the processors that a file states, and about its memory."""
     facts = (server.sockets, server.cores_per_socket, server.threads_per_core, server.memory_gib)
     processors = ("sockets", "cores_per_socket", *(() if "threads" in machine.guesses else ("threads_per_core",)))
     same = all(getattr(machine, name) in (None, getattr(server, name)) for name in processors)
@@ -141,7 +141,7 @@ def _free_slots(server: Server, lanes: int, cards: int) -> int:
 
 
 def _nvswitch(gpu: Gpu, count: int, server: Server | None) -> bool:
-    """Whether NVSwitches connect these GPUs: as the catalog has it, else as on boards of eight."""
+    """Return whether NVSwitches connect these GPUs: as the catalog has it, else as on boards of eight."""
     if server is not None and server.nvswitch is not None:
         return server.nvswitch
     return gpu.vendor == "nvidia" and gpu.form_factor in _SWITCHED and count == _BOARD
@@ -206,7 +206,7 @@ def _gpus(server: Server, catalog: Catalog) -> tuple[GpuChoice | None, int]:
 
 
 def _ports(server: Server, choice: GpuChoice | None, count: int, fabric: TemplateFabric) -> FabricPorts:
-    """How a server joins a fabric: at the fabric's rate, at that of its own ports, or with adapters."""
+    """Return a server's connection to a fabric: at the fabric's rate, at its own ports' rate, or with adapters."""
     links = fabric.links or max(1, count)
     usual = FabricPorts(links, fabric.rate_gbps, fabric.switch)
     if server.machine != "metal" or server.ports is None or server.nics:

@@ -53,7 +53,7 @@ class StarterError(ExpectedError):
 
 @dataclass(frozen=True)
 class SiteMachine:
-    """What is known of a machine. Memory is in GiB; `guesses` names what the file did not say."""
+    """The known facts of a machine. Memory is in GiB; `guesses` names facts that the file lacks."""
 
     name: str
     address: str | None = None
@@ -92,7 +92,7 @@ class SitePartition:
 
 @dataclass(frozen=True)
 class SiteAccess:
-    """How a site logs in; `via` is a jump host as `user@address` or an address. `guesses` name what is not certain."""
+    """The login of a site; `via` is a jump host as `user@address` or an address. `guesses` names uncertain facts."""
 
     user: str | None = None
     via: str | None = None
@@ -102,7 +102,7 @@ class SiteAccess:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a file says and a draft does not have. `line` counts from 1, 0: no line; `file`: another than was given."""
+    """A part of a file that a draft lacks. `line` counts from 1, 0: no line; `file`: another file than the first."""
 
     line: int
     text: str
@@ -112,7 +112,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """What a file of a site says: machines in its order, and all else that a blueprint has a place for."""
+    """The content of a site's file: machines in its order, and everything else that a blueprint has a place for."""
 
     machines: tuple[SiteMachine, ...]
     cluster: str | None = None
@@ -225,7 +225,7 @@ def guessed_head(machines: Sequence[SiteMachine]) -> SiteMachine:
 
 
 def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
-    """Return the machines with the named one as their only head, which is no guess. Raises `StarterError`."""
+    """Return the machines with the named one as only head, marked as certain. Raises `StarterError`."""
     if name not in {machine.name for machine in machines}:
         raise StarterError(f"{name[:80]!r} is none of these machines")
     return [_as_head(machine) if machine.name == name else _without_head(machine) for machine in machines]

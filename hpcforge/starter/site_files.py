@@ -25,7 +25,7 @@ def read_site(file: Path, source: Source | None) -> SiteFile:
 
 
 def place_of(file: Path, left_out: LeftOut) -> str:
-    """Return where what is left out of a file stands."""
+    """Return the place of an omitted part of a file."""
     place = file.parent / left_out.file if left_out.file else file
     return f"{place}:{left_out.line}" if left_out.line else str(place)
 

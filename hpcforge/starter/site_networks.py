@@ -21,7 +21,7 @@ _TAKEN = (NODES, "bmc", "default")  # names with another meaning in a blueprint
 
 
 def around(addresses: Iterable[str]) -> ipaddress.IPv4Network | None:
-    """Return the smallest network of 256 addresses or more in which machines can have these; None: there is none."""
+    """Return the smallest network of 256 addresses or more that has all of these as hosts, or None."""
     parsed = sorted(map(ipaddress.IPv4Address, addresses))
     for prefix in range(_LONGEST, _SHORTEST - 1, -1):
         network = ipaddress.IPv4Network((parsed[0], prefix), strict=False)
@@ -47,7 +47,8 @@ def network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
 def on_one_network(machines: Sequence[SiteMachine]) -> tuple[SiteMachine, ...]:
     """Return machines whose own addresses fit into one network of a blueprint.
 
-    Where no network has them all, those of the /8 with most machines stay; others become addresses on other networks.
+    If no network has all of them, those of the
+    8 with most machines stay; others become addresses on other networks.
     """
     own = [machine.address for machine in machines if machine.address]
     if not own or around(own):

@@ -38,7 +38,7 @@ def source_of(text: str) -> Source:
 
 
 def read(text: str, source: Source | None = None, read_sibling: Beside | None = None) -> SiteFile:
-    """Return what a file says. `beside` returns the text of a file in the same folder by its name, or None.
+    """Return what a file says. `read_sibling` returns the text of a file in the same folder by its name, or None.
 
     Raises `StarterError` where it has no machines, too many, or the same name twice.
     """

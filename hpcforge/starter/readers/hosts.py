@@ -46,7 +46,7 @@ class _HostsLine:
 
     @cached_property
     def label(self) -> str:
-        """What follows the name in the longest one: `ipmi` of node1.ipmi.example.org."""
+        """Return the text after the name in the longest name: `ipmi` of node1.ipmi.example.org."""
         labels = max(self.names, key=lambda name: name.count(".")).lower().split(".")
         return labels[1] if len(labels) > 2 else ""
 
@@ -125,7 +125,7 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
 
 
 def _has_ipv6(address: str) -> bool:
-    """Whether a machine can have an address in a network by IPv6."""
+    """Return whether a machine can have an address in a network by IPv6."""
     if not is_ipv6(address):
         return False
     parsed = ipaddress.IPv6Address(address.partition("%")[0])
@@ -133,7 +133,7 @@ def _has_ipv6(address: str) -> bool:
 
 
 def _reason(address: str) -> str:
-    """Why an address is not one of a machine."""
+    """Return why an address does not belong to a machine."""
     if is_address(address):
         return "this machine itself" if address.startswith("127.") else "an address that no machine has"
     return "a blueprint has no IPv6 addresses" if is_ipv6(address) else "it does not begin with an address"
@@ -220,7 +220,7 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
 
 
 def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _HostsLine]) -> tuple[str, str] | None:
-    """Whose other address a row is, and on which network; None: its own. Raises `StarterError` for a name twice."""
+    """Return the owner of a row's address, and its network; None: the row. Raises `StarterError` for a name twice."""
     if first := own.get(row.short):
         if not first.address or not row.address:
             return row.short, row.label or "ipv6"

@@ -63,7 +63,7 @@ def _by_key(settings: Mapping[str, Kind]) -> Known:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a release of Slurm takes. `shown`: the file is what scontrol prints."""
+    """The settings of a release of Slurm. `shown`: the file is the output of scontrol."""
 
     version: str
     cluster: Known

@@ -1,6 +1,6 @@
 """Words of slurm.conf, of gres.conf, and of the output of `scontrol show` and `slurmd -C`. Pure.
 
-Every word is in a `Ledger` from the start, and leaves it only where a reader takes it: so none can be dropped silently.
+Every word is in a `Ledger` from the start, and leaves it only when a reader takes it: so none is dropped silently.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KEYS = re.compile(
 
 
 class KeyValue(NamedTuple):
-    """`Key=Value` on a line. The key is empty for text that is none."""
+    """`Key=Value` on a line. The key is empty for other text."""
 
     line: int
     text: str
@@ -63,7 +63,7 @@ class Word:
 
 
 def has_secret(word: Word) -> bool:
-    """Whether the value of a word is a secret, or has one."""
+    """Return whether the value of a word is or contains a secret."""
     if _INCLUDE.fullmatch(word.text):
         return False
     return bool(SECRET.search(word.key or word.text) or _SECRET_VALUE.search(word.value))
@@ -71,7 +71,7 @@ def has_secret(word: Word) -> bool:
 
 @dataclass(frozen=True)
 class Statement:
-    """What stands on one line, by keys in lower case."""
+    """The words of one line, by keys in lower case."""
 
     kind: str
     words: Mapping[str, Word]
@@ -79,7 +79,7 @@ class Statement:
 
 @dataclass
 class Ledger:
-    """Words that are not taken yet, each with the reason if there is one of its own."""
+    """Words that no reader has taken, each with its own reason, if any."""
 
     unread: dict[Word, str | None] = field(default_factory=dict)
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Ledger:
             raise StarterError(f"more than {MOST_PARTS} names or values are left out of lines")
 
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
-        """Return what is left, by lines: the words of a line that have one reason are together."""
+        """Return the remaining words by lines: words of a line with the same reason are together."""
         pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.unread.items()]
         parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.unread]
         pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
@@ -160,7 +160,7 @@ class Fields:
         return None
 
     def whole(self, key: str, most: int) -> int | None:
-        """Return the number that a word has; what is none, or more than `most`, stays out."""
+        """Return the number in a word; other text, or more than `most`, stays in the ledger."""
         word = self.get(*key.split("|"))
         if word is None:
             return None
@@ -206,17 +206,17 @@ def _numbers(brackets: str) -> list[str]:
 
 
 def is_slurm(line: str) -> bool:
-    """Whether a line is of slurm.conf, gres.conf, or what Slurm's programs print of them."""
+    """Return whether a line belongs to slurm.conf, gres.conf, or their form in the output of Slurm's programs."""
     return _KEYS.match(line) is not None
 
 
 def is_shown(text: str) -> bool:
-    """Whether a text is what `scontrol show` prints of nodes, partitions or the configuration."""
+    """Return whether a text is the output of `scontrol show` for nodes, partitions or the configuration."""
     return _SHOWN.search(text) is not None
 
 
 def statements(text: str, read_sibling: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
-    """Return the statements of a file and of those that it includes, each file once."""
+    """Return the statements of a file and of the files that it includes, each file once."""
     visited: set[str] = {file} if file else set()
     cluster = re.search(r"^[ \t]*ClusterName[ \t]*=[ \t]*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
     return list(

@@ -41,7 +41,7 @@ def expanded(name: str) -> list[str]:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an IPv4 address."""
+    """Return whether a text is an IPv4 address."""
     try:
         ipaddress.IPv4Address(text)
     except ValueError:
@@ -50,7 +50,7 @@ def is_address(text: str) -> bool:
 
 
 def is_ipv6(text: str) -> bool:
-    """Whether a text is an IPv6 address, maybe with an interface after %."""
+    """Return whether a text is an IPv6 address, maybe with an interface after %."""
     try:
         ipaddress.IPv6Address(text.partition("%")[0])
     except ValueError:
@@ -59,7 +59,7 @@ def is_ipv6(text: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is an IPv4 address of one machine in a network: no loopback, link-local, multicast, broadcast."""
+    """Return whether a text is the IPv4 address of one machine: not loopback, link-local, multicast or broadcast."""
     return is_address(text) and not _NOT_PLAIN.fullmatch(text)
 
 
@@ -69,7 +69,7 @@ def _adapter(kind: type[str]) -> TypeAdapter[str]:
 
 
 def accepts(kind: type[str], text: str) -> bool:
-    """Whether a text is one that a blueprint's type accepts."""
+    """Return whether a blueprint's type accepts a text."""
     try:
         _adapter(kind).validate_python(text)
     except ValidationError:
@@ -95,7 +95,7 @@ def by_name(
     bmc: str | None = None,
     note: str | None = None,
 ) -> SiteMachine:
-    """Return a machine whose functions follow from its name, else are those given."""
+    """Return a machine whose functions follow from its name, or are the given ones."""
     functions = functions_by_name(name, "") or functions or ("worker",)
     return SiteMachine(name, address, functions, addresses=addresses or {}, bmc=bmc, note=note)
 

@@ -55,7 +55,7 @@ class _InventoryHost:
 
     @property
     def words(self) -> list[str]:
-        """Its own name, and those of its groups but for Ansible's own."""
+        """Return the host's own name, and its groups without Ansible's own."""
         return [self.name, *(name for name in self.groups if name not in ("all", "ungrouped"))]
 
     @property
@@ -110,7 +110,7 @@ def _hosts(groups: HostGroups) -> list[_InventoryHost]:
 
 
 def _above(groups: HostGroups) -> dict[str, tuple[str, ...]]:
-    """Each group with those that it is in, nearest first; `all` is last."""
+    """Return each group with the groups around it, nearest first; `all` is last."""
     parents: dict[str, list[str]] = {}
     for name, group in groups.by_name.items():
         for child in group.children:
@@ -178,7 +178,7 @@ def _sorted_out(
 
 
 def _unreachable(host: _InventoryHost, connection: str, has_function: bool, left_out: list[LeftOut]) -> str | None:
-    """Why a host is none that hpcforge reaches by a name of a blueprint and SSH; None: it is one."""
+    """Return why hpcforge cannot reach a host by SSH and a name of a blueprint, or None."""
     local = connection in ("local", "ansible.builtin.local")
     if host.name in ("localhost", "127.0.0.1", "::1") or (local and not has_function):
         return "the machine that Ansible runs on"
@@ -192,7 +192,7 @@ def _unreachable(host: _InventoryHost, connection: str, has_function: bool, left
 
 
 def _twice(hosts: Iterable[_InventoryHost]) -> None:
-    """Raise `StarterError` for hosts whose names differ in their domains alone."""
+    """Raise `StarterError` for hosts that differ only in their domains."""
     first: dict[str, _InventoryHost] = {}
     for host in hosts:
         if (earlier := first.setdefault(host.short, host)) is not host:
@@ -349,7 +349,7 @@ def _is_free(
     owners: dict[str, tuple[_InventoryHost, str]],
     left_out: list[LeftOut],
 ) -> bool:
-    """Whether an address is no other machine's; it is this host's from now on."""
+    """Return whether no other machine has an address, and assign it to this host."""
     owner, _ = owners.setdefault(address, (host, name))
     if owner is not host:
         reason = f"{address} is {owner.name}'s, in line {owner.line}"
@@ -405,7 +405,7 @@ def _network_word(name: str) -> str | None:
 
 
 def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[LeftOut]:
-    """Each variable that a blueprint has no place for, once, by its name: a value may be a secret."""
+    """Yield each variable without a place in a blueprint, once, by its name: a value may be a secret."""
     places = [(name, variable, True) for host in hosts for name, variable in host.own.items()]
     for group in groups.by_name.values():
         places += [(name, variable, False) for name, variable in group.variables.items()]
@@ -434,7 +434,7 @@ def _groups(
     machines: Iterable[_InventoryHost],
     functions: Mapping[str, tuple[str, ...]],
 ) -> Iterator[LeftOut]:
-    """Each group that says more of the machines than what they are for, and children that are no groups."""
+    """Yield each group with further facts about the machines, and children that are not groups."""
     above = _above(groups)
     for name in host_names.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
         yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")

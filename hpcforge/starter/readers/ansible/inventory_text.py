@@ -107,7 +107,7 @@ def _steps(first: str, last: str, step: str | None) -> Iterator[str]:
 
 
 def parse(text: str) -> HostGroups:
-    """Return the groups of an inventory. Raises `StarterError` for what is none, or has too much of something."""
+    """Return the groups of an inventory. Raises `StarterError` for other text, or too large an inventory."""
     first = next((line for _, line in lines(text) if line != "---"), "")
     for beginning, (kind, hint) in _REFUSED.items():
         if first.startswith(beginning) or text.startswith(beginning):
@@ -144,7 +144,7 @@ def _ini(text: str) -> HostGroups:
 
 
 def _is_broken(line: str) -> bool:
-    """Whether a line that begins with a bracket is a heading that is wrong: no range, and no IPv6 address."""
+    """Return whether a line in brackets is a wrong heading: neither a range nor an IPv6 address."""
     inside, end, _ = line[1:].partition("]")
     return not (end and (_RANGE.match(line) or is_ipv6(inside)))
 

@@ -53,7 +53,7 @@ def proxy_command(command: str) -> JumpHost:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield options with their values; what is no option has "" as its option."""
+    """Yield options with their values; other words have "" as their option."""
     rest = iter(words)
     for word in rest:
         if word == "--" or not word.startswith("-") or len(word) < 2:
@@ -98,7 +98,7 @@ def _command(command: str) -> JumpHost:
 
 
 def destination(text: str) -> JumpHost:
-    """Return the jump host of `user@host:port`, of which access.via has user and host."""
+    """Return the jump host of `user@host:port`; access.via has only user and host."""
     user, _, place = text.removeprefix("ssh://").rstrip("/").rpartition("@")
     host, _, port = place.partition(":")
     host = host.lower()

@@ -50,7 +50,7 @@ _NODE_REASONS = {
 
 @dataclass
 class _Names:
-    """What the nodes have in common, and what only one of them may have."""
+    """The common names of the nodes, and names that only one of them may have."""
 
     lines: dict[str, int] = field(default_factory=dict)  # line by node
     addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # addresses with their words as written
@@ -88,9 +88,9 @@ def _place(left_out: LeftOut) -> str:
 
 
 def _name_nodes(main: Sequence[Statement], ledger: Ledger) -> None:
-    """Name the nodes of all records. Part of a name are dots before a number, and those that alone differ.
+    """Name the nodes of all records. Dots before a number belong to the name, and dots that distinguish it.
 
-    A name that is valid as it is comes before one that would become it: Slurm tells N1 from n1.
+    A valid name comes before a name that would become equal to it: for Slurm N1 differs from n1.
     """
     words = [record.words["nodename"] for record in main if record.kind == "nodename"]
     fulls = dict.fromkeys(
@@ -124,7 +124,7 @@ def _machines(
     names: _Names,
     ledger: Ledger,
 ) -> Iterator[SiteMachine]:
-    """Nodes in their order; `NodeName=DEFAULT` is for those after it, and adds to the defaults before it."""
+    """Yield nodes in their order; `NodeName=DEFAULT` counts for the nodes after it, and adds to earlier defaults."""
     usual: dict[str, Word] = {}
     for record in main:
         if record.kind != "nodename":

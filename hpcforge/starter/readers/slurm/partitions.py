@@ -59,7 +59,7 @@ def _part(text: str) -> _Part:
 
 
 def gpus(word: Word | None, ledger: Ledger) -> GresGpus | None:
-    """Return the GPUs of a `Gres`: those of the type of which there are most; the rest stays out."""
+    """Return the GPUs of a `Gres`: the most frequent type; the others are omitted."""
     if word is None:
         return None
     full: Counter[str] = Counter()
@@ -127,7 +127,7 @@ def gres_lines(records: Iterable[Statement], ledger: Ledger) -> list[GresLine]:
 
 
 def by_node(lines: Sequence[GresLine]) -> dict[str | None, list[GresLine]]:
-    """Return the lines by the names of their nodes; None has those that name no node."""
+    """Return the lines by the names of their nodes; None has lines without a node's name."""
     index: dict[str | None, list[GresLine]] = {}
     for line in lines:
         for name in line.nodes if line.nodes is not None else (None,):
@@ -184,7 +184,7 @@ def partitions(
     ledger: Ledger,
     settings: Settings,
 ) -> tuple[SitePartition, ...]:
-    """Return the partitions of a file, and those that its nodes name themselves (`shown`)."""
+    """Return the partitions of a file, and those that only its nodes name (`shown`)."""
     sets = dict(_node_sets(records, workers, ledger))
     usual: dict[str, Word] = {}
     accepted: dict[str, SitePartition] = {}
@@ -243,7 +243,7 @@ def _partition(name: str, nodes: tuple[str, ...], fields: Fields, settings: Sett
 
 
 def max_time(text: str) -> str | None:
-    """Return a time limit of Slurm as a blueprint has it, rounded up to minutes as Slurm does; None: it is none."""
+    """Return Slurm's time limit in a blueprint's form, rounded up to minutes as Slurm does; None for other text."""
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return "infinite"
     if not (parts := _TIME.fullmatch(text)):
