@@ -25,7 +25,7 @@ _WEIGHTS = {
 
 
 def with_tests(accounts: Mapping[str, AccountSection], user: str | None) -> Mapping[str, AccountSection]:
-    """Return the accounts and, where there are any, that of the tests for the user who runs them."""
+    """Return the accounts and, if there are any, the account of the tests for their user."""
     if not accounts or user is None:
         return accounts
     declared = accounts.get(TESTS_ACCOUNT) or AccountSection.model_validate({})
@@ -53,7 +53,7 @@ def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos])
 
 
 def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield names in their order, each after those that have to come first; without end is none of them."""
+    """Yield names in their order, each after its predecessors; names in a circle are omitted."""
     visited: set[str] = set()
 
     def visit(name: str, under_way: tuple[str, ...]) -> Iterator[str]:
@@ -77,7 +77,7 @@ def billing_weights(billing: Billing | None) -> Iterator[tuple[str, str]]:
 
 
 def _settings(section: Limits | Qos) -> str:
-    """All that is said, in the order of the schema."""
+    """Return all settings in the order of the schema."""
     by_key = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
     values = {key: _value(key, value) for key, value in by_key.items() if value is not None}
     return " ".join(f"{key.replace('_', '')}={value}" for key, value in values.items() if value)
@@ -93,7 +93,7 @@ def _value(key: str, value: object) -> str:
 
 
 def _clock(max_wall: object) -> str:
-    """As sacctmgr shows it: whole minutes, days where there are some; -1 is no limit."""
+    """Return a time as sacctmgr shows it: whole minutes, with days if there are any; -1 is no limit."""
     seconds = limit_s(str(max_wall))
     if math.isinf(seconds):
         return "-1"

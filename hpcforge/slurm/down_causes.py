@@ -66,7 +66,7 @@ def controller_causes(head: str, answers: Mapping[str, str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class WorkerAnswers:
-    """What is known of a worker that takes no job."""
+    """The known facts of a worker that takes no job."""
 
     node: str
     head: str
@@ -81,7 +81,7 @@ class WorkerAnswers:
 
     @property
     def cut_off(self) -> bool:
-        """Whether Slurm's requests fail just now, on one of the two sides."""
+        """Return whether Slurm's requests fail just now, on one of the two sides."""
         return bool(self.silent or self.no_answer or self.mute)
 
     @property

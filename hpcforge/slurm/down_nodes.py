@@ -1,6 +1,6 @@
-"""Workers that take no job although no operator holds them: since when, and why as Slurm has it.
+"""Workers that take no job although no operator holds them, with time and reason in Slurm.
 
-A suspect may be healthy: it is named only where a cause is found.
+A suspect may be healthy: it is named only if a cause is known.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DownWorker:
 
     @property
     def suspect(self) -> bool:
-        """Whether it may be healthy: a job that ends, or a daemon that is slow for a moment, has this state, too."""
+        """Return whether it may be healthy: a job's end, or a daemon that is slow for a moment, has this state, too."""
         return self.state in _SUSPECT
 
     @property
@@ -124,7 +124,7 @@ def suspect_states(completing: str, requests: Mapping[str, str]) -> dict[str, st
 
 
 def still_suspect(worker: DownWorker, slurm_nodes: str) -> bool:
-    """Whether a later output of `SLURM_NODES_COMMAND` has a suspect in the same state, as far as Slurm knows it."""
+    """Return whether a later output of `SLURM_NODES_COMMAND` has a suspect in the same state."""
     state, _ = parse_slurm_nodes(slurm_nodes).get(worker.node, ("", ""))
     return not responding(state) if worker.state == _NOT_RESPONDING else worker.state.upper() in state
 

@@ -65,7 +65,7 @@ class JobEnd:
 
 
 def show(number: str) -> list[str]:
-    """Return the command whose output `parse` reads."""
+    """Return the command for `parse`."""
     return ["scontrol", "--oneliner", "show", "job", number]
 
 
@@ -86,7 +86,7 @@ def parse(output: str) -> JobEnd | None:
 
 
 def accounted(number: str) -> list[str]:
-    """Return the command whose output `cancelled_by` reads; it fails where there is no accounting."""
+    """Return the command for `cancelled_by`; it fails without accounting."""
     return ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={number}"]
 
 
@@ -109,12 +109,12 @@ def cause(ended: JobEnd) -> str:
 
 
 def is_unplaceable(words: str) -> bool:
-    """Whether Slurm says of a job, by a refusal or a reason, that no set of nodes that it has is of the job's form."""
+    """Return whether Slurm reports, by a refusal or a reason, that no set of its nodes fits the job."""
     return words == "BadConstraints" or any(refusal in words for refusal in _UNPLACEABLE)
 
 
 def never_starts(reason: str) -> bool:
-    """Whether a job that waits for this reason waits for ever, whatever other jobs do."""
+    """Return whether a job with this reason waits forever, whatever other jobs do."""
     of_one_job = "PerJob" in reason or "PerNode" in reason
     limit = reason.startswith(("AssocMax", "AssocMin", "QOSMax"))
     return reason in _NEVER or reason.startswith("QOSMin") or (limit and of_one_job)

@@ -47,7 +47,7 @@ _FORMAT: dict[Column, str] = {
 
 @dataclass(frozen=True)
 class Job:
-    """A line of squeue, each value as Slurm spells it; what was not asked for is empty."""
+    """A line of squeue, each value as Slurm spells it; columns that were not requested are empty."""
 
     number: str = ""
     id: str = ""
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The nodes that it holds; none where that is no hostlist."""
+        """Return the nodes that it holds; none if its text is not a hostlist."""
         try:
             return tuple(hostlist.expand(self.nodes)) if self.nodes else ()
         except hostlist.HostlistError:
@@ -110,7 +110,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class WaitingJob:
-    """A job that has not begun. `nodes`: those that it asks for by name."""
+    """A job that has not begun. `nodes`: the nodes that it requests by name."""
 
     number: str
     user: str
@@ -120,7 +120,7 @@ class WaitingJob:
 
 
 def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
-    """Ids of the jobs on each node that has some, from the output of `SLURM_JOBS_COMMAND`; skips other lines."""
+    """Return ids of the jobs on each node with jobs, from the output of `SLURM_JOBS_COMMAND`; skip other lines."""
     by_node: dict[str, list[str]] = {}
     for job in read(output, _RUNNING):
         for node in job.holds:
@@ -168,7 +168,7 @@ def too_large(waiting: Collection[WaitingJob], sizes: Mapping[str, int], leaving
 
 
 def asked_for(node: str, asking: Collection[WaitingJob]) -> str:
-    """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
+    """Return why a node stays, and the remedy: `job 17 of ada asks for w02 ...`."""
     first_few = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
     more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""
     first = next(iter(asking)).number

@@ -1,7 +1,7 @@
-"""Nodes as scontrol and sinfo tell of them, and which of their states mean that Slurm starts no job there.
+"""Nodes in the output of scontrol and sinfo, and the states in which Slurm starts no job there.
 
-States are those of NODE STATE CODES in sinfo(1). scontrol writes a base state and flags, `IDLE+DRAIN+NOT_RESPONDING`;
-sinfo one word, and a character for what else there is, `drained*`.
+States are those of NODE STATE CODES in sinfo(1). scontrol prints a base state and flags, `IDLE+DRAIN+NOT_RESPONDING`;
+sinfo one word, and a character for further flags, `drained*`.
 """
 
 from __future__ import annotations
@@ -80,34 +80,34 @@ def _words(state: str) -> set[str]:
 
 
 def usable(state: str) -> bool:
-    """Whether Slurm starts jobs on a node in this state."""
+    """Return whether Slurm starts jobs on a node in this state."""
     return _UNUSABLE.isdisjoint(_words(state))
 
 
 def drained(state: str) -> bool:
-    """Whether somebody, or Slurm itself, has drained the node: running jobs go on, no other begins."""
+    """Return whether an operator or Slurm has drained the node: running jobs continue, no other begins."""
     return not _words(state).isdisjoint(_DRAINED)
 
 
 def responding(state: str) -> bool:
-    """Whether slurmctld hears the node's daemon."""
+    """Return whether slurmctld gets answers from the node's daemon."""
     return "NOT_RESPONDING" not in _words(state)
 
 
 def reserved(state: str) -> bool:
-    """Whether a reservation holds the node for its own jobs."""
+    """Return whether a reservation holds the node for its own jobs."""
     return "RESERVED" in _words(state)
 
 
 def held(state: str) -> bool:
-    """Whether a drain, a maintenance, a restart or power saving keeps jobs away: nothing is expected of the daemon."""
+    """Return whether a drain, maintenance, a restart or power saving keeps jobs away: the daemon may be silent."""
     return not _words(state).isdisjoint((*_HELD, *_DRAINED))
 
 
 def faulty(state: str, reason: str, *, by_slurm: bool) -> bool:
-    """Whether a node takes no job for a reason that is no operator's: Slurm lost it, refused it or drained it itself.
+    """Return whether a node takes no job although no operator decided so: Slurm lost it, refused it or drained it.
 
-    `by_slurm`: slurmctld's account set the reason. DOWN is faulty whatever set it: an operator drains.
+    `by_slurm`: slurmctld's account set the reason. DOWN is always faulty: an operator drains.
     """
     words = _words(state)
     if not words.isdisjoint(_HELD):
@@ -118,17 +118,17 @@ def faulty(state: str, reason: str, *, by_slurm: bool) -> bool:
 
 
 def down(state: str) -> bool:
-    """Whether no job can run there at all."""
+    """Return whether no job can run there at all."""
     return "DOWN" in _words(state)
 
 
 def registering(state: str) -> bool:
-    """Whether the node's daemon has yet to register, as after its restart."""
+    """Return whether the node's daemon has not registered yet, as after its restart."""
     return not _words(state).isdisjoint(_NOT_REGISTERED)
 
 
 def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
-    """State (flags joined by +) and reason by node, from the output of `SLURM_NODES_COMMAND`; skips other lines."""
+    """Return state (flags joined by +) and reason by node, from the output of `SLURM_NODES_COMMAND`; skip the rest."""
     nodes = {}
     for line in output.splitlines():
         name, state = _NAME.match(line), _STATE.search(line)
@@ -156,7 +156,7 @@ def reason_setters(output: str) -> dict[str, tuple[str, str]]:
 
 
 def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:
-    """State and reason by node, from the output of `commands.list_nodes`; skips other lines."""
+    """Return state and reason by node, from the output of `commands.list_nodes`; skip other lines."""
     records = rows(output, ("node", "state", "reason"))
     return {row["node"]: (row["state"], "" if row["reason"] == "none" else row["reason"]) for row in records}
 

@@ -68,7 +68,7 @@ class CheckedSetting(BaseModel):
     source: str
 
     def concerns(self, value: str) -> bool:
-        """Whether a value, in lower case, needs the second setting."""
+        """Return whether a value, in lower case, needs the second setting."""
         if self.words:
             return not {*self.words}.isdisjoint(value.split(","))
         return value in self.values if self.values else value not in self.ignores
@@ -153,9 +153,9 @@ def tracked_traffic(slurm: SlurmSection) -> Iterator[str]:
 
 
 def second_setting_findings(slurm: SlurmSection, *, accounting: bool, own_roles: bool) -> Iterator[Finding]:
-    """Yield what is declared and has no effect, with the setting that it needs.
+    """Yield declared settings without effect, with the setting that each needs.
 
-    `own_roles`: the site has roles that may write what hpcforge does not.
+    `own_roles`: the site has roles that may write further settings.
     """
     settings = {**_effective(slurm, accounting=accounting), _OWN_ROLES: "yes" if own_roles else "no"}
     for row in second_settings().checked:
@@ -166,7 +166,7 @@ def second_setting_findings(slurm: SlurmSection, *, accounting: bool, own_roles:
 
 
 def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
-    """Return the settings that slurmctld gets, by name and value in lower case, of those that rows name."""
+    """Return the settings that slurmctld gets, by name and value in lower case, if a row names them."""
     cgroups = bool(slurm.enforce)
     written = {
         **dict(implied_settings(slurm, accounting=accounting)),
