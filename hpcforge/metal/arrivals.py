@@ -1,4 +1,4 @@
-"""Nodes that are installed beside a run: each begins its roles when its own installation is done."""
+"""Installations of nodes during a run: each node starts its roles when its own installation has ended."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NEWS_S = 0.5
 
 
 class _StoppedError(ExpectedError):
-    """The installation is no longer wanted."""
+    """The installation was stopped."""
 
 
 class Arrivals:
-    """An installation in a thread; all methods are for one other thread. A context manager, whose end stops it.
+    """An installation in a thread; one other thread calls the methods. A context manager, whose end stops it.
 
-    `check` raises once what serves the nodes has ended. `reopen` reads the site again, with the host keys that were
-    recorded. `said` has lines for people, which `news` passes on.
+    `check` raises once the servers for the nodes have ended. `reopen` reads the site again, with the recorded host
+    keys. `messages` has lines for people, which `news` passes on.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class Arrivals:
             self.error = error
 
     def results(self) -> list[Installation]:
-        """How all ended that have ended."""
+        """Return the results of all ended installations."""
         return [installation for install in self._installs if (installation := self.of(install.node))]
 
     def under_way(self) -> tuple[str, ...]:
-        """Nodes whose installation has not ended."""
+        """Return nodes whose installation has not ended."""
         return tuple(install.node for install in self._installs if self.of(install.node) is None)
 
     def of(self, node: str) -> Installation | None:
-        """How a node's installation ended; None: it is under way."""
+        """Return the result of a node's installation; None: it continues."""
         ended = not self._thread.is_alive()  # read first: a thread that has ended has stored its results
         installation = self.done.get(node)
         return (

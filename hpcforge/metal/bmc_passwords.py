@@ -10,7 +10,7 @@ from hpcforge.secrets.secrets import BMC_PASSWORD, BMC_PASSWORDS, SecretsError
 
 
 def read_passwords(secrets: Mapping[str, bytes], nodes: Sequence[Node]) -> tuple[str, dict[str, str]]:
-    """Return the common password, "" without one, and those by node, or by address where that is no node's.
+    """Return the common password, or "", and the passwords by node, or by address without a node.
 
     Raises `SecretsError` for a wrong line: its controller would get the common password.
     """

@@ -1,6 +1,6 @@
-"""Nodes without an operating system get one: who may, and each on its own clock from power to its first ssh contact.
+"""Installation of nodes without an operating system: their selection, and each node's way from power to its first ssh.
 
-It does what `netboot want`, `power boot-once`, `power cycle` and `netboot record` do, by the same functions.
+It does the same as `netboot want`, `power boot-once`, `power cycle` and `netboot record`, with the same functions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LASTING = (*_REFUSED, "licence", "override")  # reasons that a second boot woul
 
 @dataclass(frozen=True)
 class Installation:
-    """How it came out on one node; `why` is empty where ssh answers. Seconds by phase, as `PHASES` names them."""
+    """The result on one node; `why` is empty if ssh answers. Seconds by phase, with the names of `PHASES`."""
 
     node: str
     tries: int
@@ -84,7 +84,7 @@ class _Try:
 
 
 def ssh_answers(address: str) -> bool:
-    """Whether an ssh server answers there, whichever: its host key is compared when hpcforge logs in."""
+    """Return whether any ssh server answers there: its host key is compared when hpcforge logs in."""
     try:
         with socket.create_connection((address, 22), _SSH_S) as connection:
             connection.settimeout(_SSH_S)
@@ -177,7 +177,7 @@ def _with_jobs(
 
 @dataclass(frozen=True)
 class InstallWatch:
-    """How nodes are followed until ssh answers, with the clock that measures it."""
+    """Settings for following nodes until ssh answers, with the clock."""
 
     limit_s: float = LIMIT_S
     every_s: float = _EVERY_S
@@ -197,10 +197,10 @@ def install(
     watch: InstallWatch = _WATCH,
     finished: Callable[[Installation], None] = lambda _: None,
 ) -> list[Installation]:
-    """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
+    """Install these nodes while they are served, and record their host keys; a node that fails twice is left out.
 
-    `check` raises once what serves them has ended; `finished` gets each node as it ends. What is not done when this
-    ends is no longer asked for, and its controller forgets the network.
+    `check` raises once the servers have ended; `finished` gets each node as it ends. At the end of this function
+    remaining requests are withdrawn, and the nodes' controllers no longer boot from the network.
     """
     names = [install.node for install in installs]
     by_node = controllers(site, names)
@@ -345,7 +345,7 @@ class _Work:
                 self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
 
     def _start_again(self) -> None:
-        """Start all that failed in this step together, in turns."""
+        """Start all nodes that failed in this step together, in turns."""
         for network, names in self.restarts.items():
             if names:
                 self.boot(names, network=network)

@@ -24,7 +24,7 @@ _PACKAGES = ("openssh-server", "python3", "sudo")
 
 @dataclass(frozen=True)
 class InstallerChoices:
-    """What the blueprint does not have."""
+    """Settings that the blueprint does not have."""
 
     key: str  # public key, "ssh-ed25519 AAAA..."
     mirror: str = "http://deb.debian.org/debian"
@@ -53,7 +53,7 @@ def _disk_comment(node: Node) -> str:
 
 
 def name_servers(cluster: Cluster) -> tuple[str, ...]:
-    """Return the name servers that answer before any node does: the site's, or those that the cluster's forward to."""
+    """Return name servers that answer before any node does: the site's, or the forwarders of the cluster's."""
     service = cluster.services.get("dns")
     return () if service is None else service.external or service.options.get("forward", ())
 

@@ -1,7 +1,7 @@
-"""Machines as their management controllers describe them: the node of each, and the differences. Pure.
+"""Machines in the descriptions of their management controllers: the node of each, and the differences. Pure.
 
-A controller may lie: a serial number or a MAC address that two machines show is nobody's, and what the inventory has
-already is never replaced here.
+A controller may be wrong: a serial number or a MAC address of two machines identifies none, and nothing here replaces
+an entry of the inventory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ By = Literal["serial", "mac", "address", "assigned"]
 
 @dataclass(frozen=True)
 class Machine:
-    """What one controller says of its machine; None and empty: nothing usable."""
+    """The description of a machine by its controller; None and empty: no usable value."""
 
     address: str  # address of the controller
     certificate: str | None = None  # SHA-256 of the TLS certificate that it showed
@@ -56,7 +56,7 @@ class MachineDifference:
 
 @dataclass(frozen=True)
 class MachineMatches:
-    """Which node each machine is."""
+    """The node of each machine."""
 
     nodes: Mapping[str, Machine]
     by: Mapping[str, By]
@@ -65,10 +65,10 @@ class MachineMatches:
 
 
 def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> MachineMatches:
-    """Return which node each machine is: by its serial number, else a MAC address, else its controller's address.
+    """Return the node of each machine: by its serial number, else a MAC address, else its controller's address.
 
-    The machines that are left become the nodes of `assign`, in the order of their addresses. A controller of other
-    equipment is no node's.
+    The other machines become the nodes of `assign`, in the order of their addresses. A controller of other equipment
+    belongs to no node.
     """
     remarks: list[MachineDifference] = []
     equipment = [machine for machine in machines if machine.equipment]

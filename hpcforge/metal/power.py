@@ -1,4 +1,4 @@
-"""Power of a cluster's nodes: who may be touched, in which order, and how each comes out."""
+"""Power of a cluster's nodes: which may be switched, in which order, and with which result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class HeadUnknownError(ExpectedError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a verb came out on a node; `why` is empty where it is as asked."""
+    """The result of a verb on a node; `why` is empty after success."""
 
     node: str
     state: State
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def without_controller(nodes: Sequence[Node]) -> dict[str, Outcome]:
-    """Return how a verb comes out on the nodes whose controller's address is not known."""
+    """Return the result of a verb on nodes without a known controller's address."""
     reason = "the address of its management controller is not known"
     lacking = [node.name for node in nodes if node.bmc is None or node.bmc.address is None]
     return {name: Outcome(name, "failed", why=reason, hint=_ADDRESS_HINT.format(lacking[0])) for name in lacking}
@@ -112,7 +112,7 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
 
 
 def password_of(site: Site) -> Callable[[str], str]:
-    """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
+    """Return a function for the password of a node or an address. Raises `SecretsError`; the function, `UsageError`."""
     common, own = read_passwords(read_secrets(site.loaded.secrets_path, site.identity), site.cluster.nodes)
 
     def find(name: str) -> str:
@@ -184,7 +184,7 @@ def jobs_command(configuration: str = "/etc/slurm/slurm.conf") -> tuple[str, ...
 
 
 def disturbed(nodes: Sequence[Node], running: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return of which nodes a loss of power would end jobs, with why: workers' own; of others every job there is."""
+    """Return the nodes on which a loss of power would end jobs, with the reason: workers' own jobs, else all jobs."""
     ids = tuple(dict.fromkeys(job for numbers in running.values() for job in numbers))
     reasons: dict[str, str] = {}
     for node in nodes:
@@ -212,9 +212,9 @@ def carried_out(
 
 
 def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped: Event = _NEVER) -> Iterator[_Result]:
-    """Yield what `do` returns for each item, as each is ready; it raises nothing.
+    """Yield the results of `do` for each item as they are ready; `do` must not raise.
 
-    Once `stopped` is set, no other item begins. Once the caller ends, as by Ctrl-C, nothing waits for those that run.
+    Once `stopped` is set, no other item begins. Once the caller ends, as by Ctrl-C, nothing waits for running items.
     """
     waiting: SimpleQueue[_Item] = SimpleQueue()
     results: SimpleQueue[_Result | None] = SimpleQueue()
@@ -285,7 +285,7 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
 
 
 class TurnRules(NamedTuple):
-    """How nodes take turns to switch on."""
+    """Rules for the turns in which nodes switch on."""
 
     pause_s: float  # pause between turns
     lost_feeds: Collection[str] = ()
@@ -333,7 +333,7 @@ def cycled(
     turns: TurnRules,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
-    """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
+    """Switch nodes off side by side, and on again once they are off, in turns as `switched_on` does."""
     off = list(carried_out(by_node, names, replace(request, verb="off", then_on=True), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]

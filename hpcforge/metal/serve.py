@@ -94,7 +94,7 @@ def boot_network(site: Site) -> Network:
 def served(
     site: Site, image: Manifest, address: str | None, port: int, proxy: bool, key: Path, say: Callable[[str], None]
 ) -> Iterator[services.Served]:
-    """All that is served; the image is not replaced or removed meanwhile.
+    """Yield everything that is served; meanwhile the image is not replaced or removed.
 
     Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`.
     """
@@ -212,7 +212,7 @@ def unfinished(records: Mapping[str, Record], now_s: float) -> list[str]:
 
 
 def follow(tally: Tally, records: Mapping[str, Record], now_s: float) -> None:
-    """Count installations by their records; those that ended before are not counted."""
+    """Count installations by their records, without those that had ended before."""
     awaited = unfinished(records, now_s)
     for name in awaited:
         tally.add(name)

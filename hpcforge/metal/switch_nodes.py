@@ -41,7 +41,7 @@ class PowerSwitch:
 
     @property
     def disturbs(self) -> bool:
-        """Whether jobs would be lost."""
+        """Return whether jobs would be lost."""
         return self.wish.verb in ("off", "cycle")
 
     def groups(self, nodes: Sequence[Node]) -> list[tuple[str, ...]]:

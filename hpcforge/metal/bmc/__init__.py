@@ -1,7 +1,7 @@
 """Power and first boot of machines, by their management controllers (BMCs): Redfish, or IPMI by ipmitool.
 
-What a controller answers is not believed: a verb ends when the machine is seen in the state that was asked for. What
-controllers do wrong is data, in quirks.yaml. Nothing here knows nodes or jobs: `hpcforge.metal.power` does.
+hpcforge does not trust a controller's answer: a verb ends when the machine reports the requested state. The faults of
+controllers are data, in quirks.yaml. Nothing here depends on nodes or jobs: `hpcforge.metal.power` does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorato
 
 
 class BmcError(ExpectedError):
-    """A management controller did not do what was asked; `reason` says of which kind."""
+    """A management controller did not do what was requested; `reason` is the kind of error."""
 
     def __init__(self, message: str, reason: Reason, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
@@ -54,7 +54,7 @@ class LostAnswerError(BmcError):
 
 @dataclass(frozen=True)
 class Login:
-    """Where a controller is, and how hpcforge gets in."""
+    """Address and login of a controller."""
 
     address: str
     user: str
@@ -67,7 +67,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Boot:
-    """What a machine boots from at its next start, and whether only then."""
+    """The device for a machine's next boot, and whether only for that."""
 
     device: Device
     once: bool
@@ -78,7 +78,7 @@ class Controller(Protocol):
 
     @property
     def quirks(self) -> Collection[str]:
-        """What it was seen to do wrong, by the names of quirks.yaml."""
+        """Return its observed faults, by the names of quirks.yaml."""
 
     def power(self) -> Power:
         """Read the power state."""

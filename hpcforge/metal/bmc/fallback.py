@@ -33,7 +33,7 @@ class RedfishOrIpmi:
 
     @property
     def quirks(self) -> Collection[str]:
-        """What it was seen to do wrong, by the names of quirks.yaml."""
+        """Return its observed faults, by the names of quirks.yaml."""
         return (*self._redfish.quirks, *(self._ipmi.quirks if self._ipmi else ()))
 
     def power(self) -> Power:

@@ -1,6 +1,6 @@
-"""A machine by IPMI over LAN: ipmitool does it. There are no certificates: the blueprint's inventory must ask for it.
+"""A machine by IPMI over LAN, with ipmitool. There are no certificates: the inventory must select it.
 
-The password goes to ipmitool in its environment, never in its arguments, which every user of this machine can read.
+ipmitool gets the password in its environment, never in its arguments, which every user of this machine can read.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Make(BaseModel):
 
     @property
     def warning(self) -> str:
-        """What people should read before such a machine boots from the network; "" is usual."""
+        """Return advice to read before such a machine boots from the network; usually ""."""
         shown = [source for action, source in self.actions.items() if action in ("ipmi", "warn")]
         advice = "; ".join(note.text for note in self.notes if note.source in shown)
         by_ipmi = "where Redfish does not take a boot override, ipmitool sets it, without a certificate: "
@@ -97,7 +97,7 @@ def matching(table: Iterable[Make], traits: Traits, leave_out: frozenset[Trait] 
 
 
 def actions(rows: Iterable[Make]) -> frozenset[Action]:
-    """Return all that is done for a controller that these rows match."""
+    """Return all actions for a controller that these rows match."""
     return frozenset(action for row in rows for action in row.actions)
 
 

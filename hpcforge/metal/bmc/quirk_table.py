@@ -1,7 +1,7 @@
-"""What management controllers do wrong, as rows of quirks.yaml: a word for what hpcforge does then, and its parameters.
+"""Faults of management controllers, as rows of quirks.yaml: a word for hpcforge's reaction, and its parameters.
 
-A word is interpreted in one place, which asks the table for the rows that fit what it sees. So another row with the
-same word, such as other statuses with other waits, is data alone. `QuirkWord.tells` names what tells rows apart.
+One place interprets a word, and selects the rows that fit its observation. So another row with the same word, such as
+other statuses with other waits, is data alone. `QuirkWord.tells` names the parameter that distinguishes rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Do = Literal[
 
 @dataclass(frozen=True)
 class QuirkWord:
-    """What a word of `do` means, and the parameters that its rows have."""
+    """The meaning of a word of `do`, and the parameters of its rows."""
 
     effect: str
     tells: str = ""  # the parameter that distinguishes rows; "": only one row has the word
@@ -147,7 +147,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def fitting(table: Table, do: Do, **values: object) -> Iterator[Quirk]:
-    """Yield the rows with a word whose parameters have each value that was seen."""
+    """Yield the rows with a word whose parameters include each observed value."""
     for row in table.values():
         if row.do == do and all(value in getattr(row, parameter) for parameter, value in values.items()):
             yield row

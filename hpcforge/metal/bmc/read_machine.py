@@ -29,7 +29,7 @@ _LOCAL = 2  # a bit of the first octet (IEEE 802)
 
 @dataclass(frozen=True)
 class Nics:
-    """Whether each has a link, by its MAC address."""
+    """Links of network interfaces, by MAC address."""
 
     linked: Mapping[str, bool]
     complete: bool = True  # False: an interface could not be read
@@ -81,7 +81,7 @@ def _interfaces(bmc: Redfish, system: JsonObject) -> Iterator[_Nic]:
 
 
 def _leads_to_manager(data: JsonObject) -> bool:
-    """Whether an interface leads to the machine's own controller."""
+    """Return whether an interface leads to the machine's own controller."""
     names = " ".join(text(data, key, 100) for key in ("Id", "Name", "Description"))
     path = text(data, "UefiDevicePath", 500)
     return bool(link(mapping(mapping(data, "Links"), "HostInterface")) or _TO_MANAGER.search(names) or "USB(" in path)
@@ -142,7 +142,7 @@ _ROUNDING = 0.002  # tolerance of their ratio to the DIMMs
 def read_service(bmc: Redfish) -> str:
     """Read the service root, which Redfish (DSP0266) gives without a login; return maker and product.
 
-    Raises `BmcError`, of reason `service` where there is no Redfish.
+    Raises `BmcError`, with reason `service` if there is no Redfish.
     """
     try:
         data = bmc.read_root()
@@ -196,7 +196,7 @@ class _MachineReader:
         )
 
     def missing(self, serial: str, macs: bool, memory_gib: float | None) -> Iterator[str]:
-        """Yield what is no fact: 0 too, as of a machine that is off or has not started yet."""
+        """Yield missing facts; 0 is missing too, as on a machine that is off or still starting."""
         counts = {"memory": memory_gib, "processors": self.sockets}
         if names := [name for name, count in counts.items() if not count]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
@@ -232,7 +232,7 @@ class _MachineReader:
 
     @lazy_property
     def chassis(self) -> Sequence[JsonObject]:
-        """Those of the system first."""
+        """Return the chassis, those of the system first."""
         own = links(mapping(self.data, "Links").get("Chassis"))
         every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
         paths = dict.fromkeys([*own, *self.bmc.tried(every)])
@@ -284,7 +284,7 @@ class _MachineReader:
             self.notes.append(f"accelerators that do not count as GPUs: {names}")
 
     def equipment(self) -> str:
-        """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
+        """Return the kind of equipment of a controller; "" for a server, even one that is off."""
         own = f"{text(self.data, 'SystemType')} {text(self.data, 'Model', 100)}"
         for name in ("DPU", "virtual system"):
             if _EQUIPMENT[name].search(own):
@@ -310,14 +310,14 @@ def _is_present(data: JsonObject) -> bool:
 
 
 def _is_dimm(data: JsonObject) -> bool:
-    """Whether a module is main memory: what is no DRAM, or HBM as of GPUs, is none."""
+    """Return whether a module is main memory: DRAM, and not HBM of GPUs."""
     kinds = text(data, "MemoryType"), text(data, "MemoryDeviceType")
     state = text(mapping(data, "Status"), "State")
     return state not in ("Absent", "Disabled") and kinds[0] in ("", "DRAM") and not kinds[1].startswith("HBM")
 
 
 def _is_gpu_processor(data: JsonObject) -> bool:
-    """Whether a processor is one; some are listed as accelerators, and DSP2046 leaves open which those are."""
+    """Return whether a processor is a GPU; some are listed as accelerators, which DSP2046 does not define further."""
     kind, names = (
         text(data, "ProcessorType"),
         " ".join(text(data, key, 100) for key in ("Manufacturer", "Model", "Name")),
@@ -333,7 +333,7 @@ def _is_gpu_by_name(device: JsonObject) -> bool:
 
 
 def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
-    """Whether a PCIe device is one by its functions' vendor and class."""
+    """Return whether a PCIe device is a GPU, by its functions' vendor and class."""
     paths = links(mapping(device, "Links").get("PCIeFunctions"))
     functions = bmc.each(paths or bmc.members(link(mapping(device, "PCIeFunctions"))))
     return any(

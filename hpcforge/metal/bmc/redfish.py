@@ -21,7 +21,7 @@ _APPLY_TIMES = ("OnReset", "Immediate")  # times at which settings apply: at the
 def request(
     boot: JsonObject, device: Device, actions: Collection[Action], left_out: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return what is sent for an override to a resource whose `Boot` reads so, without some properties."""
+    """Return the request for an override to a resource with this `Boot`, without some properties."""
     sent = {_TARGET: _TARGETS[device], _ENABLED: "Disabled" if device == "none" else "Once"}
     if device == "none" and "keep-target" in actions:
         target = boot.get(_TARGET)
@@ -53,9 +53,9 @@ def mode_of(boot: JsonObject) -> str:
 
 
 def apply_time(settings: JsonObject, resource: JsonObject) -> str | None:
-    """Return when an override in a settings resource should apply; "": that cannot be asked for; None: too late.
+    """Return when an override in a settings resource should apply; "": no choice; None: too late.
 
-    `settings` is what the system says of that resource.
+    `settings` is the system's description of that resource.
     """
     own = resource.get("@Redfish.SettingsApplyTime")
     times = settings.get("SupportedApplyTimes")
@@ -86,7 +86,7 @@ class System:
 
 @dataclass(frozen=True)
 class Systems:
-    """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
+    """The systems of one controller: the machine, and others such as a GPU baseboard."""
 
     host: str | None  # path of the host's system
     others: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class Redfish(RedfishService):
         return None
 
     def starts_by_uefi(self) -> bool:
-        """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
+        """Return whether its firmware starts by UEFI, as far as it reports that. Raises `BmcError`."""
         return mode_of(mapping(self.system().data, "Boot")) != "Legacy"
 
     def warnings(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class Redfish(RedfishService):
         return system
 
     def _apply_time(self, system: System, resource: System) -> JsonObject:
-        """Return the request that settings apply when the machine is reset, where a time can be asked for."""
+        """Return the request that settings apply at the next reset, if a time can be chosen."""
         if resource.path == system.path:
             return {}
         name = apply_time(mapping(system.data, "@Redfish.Settings"), resource.data)

@@ -194,7 +194,7 @@ class RedfishService:
         return self._path(to.path)
 
     def _refused(self, path: str, answer: HttpAnswer) -> BmcError:
-        """Return the error of an answer that is no success."""
+        """Return the error of an unsuccessful answer."""
         messages = _messages(answer.data)
         feature = next(part for part in reversed(path.split("/")) if part and not part.isdigit())
         if answer.status != 401 and (
@@ -228,7 +228,7 @@ class RedfishService:
         self.quirks[quirk.name] = None
 
     def _meets(self, do: Do, **values: object) -> bool:
-        """Tell whether a row of the table with this word fits what was seen, and keep its name."""
+        """Return whether a row of the table with this word fits what was seen, and keep its name."""
         quirk = first(self.table, do, **values)
         if quirk:
             self.note(quirk)
@@ -236,7 +236,7 @@ class RedfishService:
 
 
 def _is_no_resource(answer: HttpAnswer) -> bool:
-    """Whether a success has no content, or that of an error, as while a controller starts."""
+    """Return whether a success has no content, or an error's, as while a controller starts."""
     return answer.status == 204 or ("@odata.id" not in answer.data and bool(mapping(answer.data, "error")))
 
 
@@ -252,7 +252,7 @@ def _messages(data: JsonObject) -> Sequence[str]:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Read the header Retry-After, seconds or a date; None for anything else, and for what is over."""
+    """Read the header Retry-After, seconds or a date; None for anything else, and for the past."""
     if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10:
         return float(retry_after) or None
     try:

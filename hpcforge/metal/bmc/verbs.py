@@ -26,7 +26,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class MachineState:
-    """How it is now."""
+    """The present state of a machine."""
 
     power: Power
     boot: Boot
@@ -34,7 +34,7 @@ class MachineState:
 
 
 def carry_out(controller: Controller, request: Wish, table: Table | None = None) -> MachineState:
-    """Do what is asked for and see that it is so. Raises `BmcError`, with the power state that was read last."""
+    """Carry out a request and check its effect. Raises `BmcError`, with the last power state."""
     machine = _Machine(controller, table or quirks())
     try:
         return machine.carry_out(request)
@@ -80,7 +80,7 @@ class _Machine:
         return MachineState(power, self.controller.boot())
 
     def boot_once(self, device: Device) -> MachineState:
-        """Set an override, and read it back; a request whose answer is lost is judged by that alone."""
+        """Set an override, and read it back; after a lost answer only the reading counts."""
         power, lost = self.power(), None
         try:
             self.controller.set_boot(device)
@@ -95,9 +95,9 @@ class _Machine:
         return MachineState(power, boot, notes)
 
     def become(self, state: Literal["on", "off"], request: Wish) -> None:
-        """Ask for a power state until it is there.
+        """Request a power state until the machine has it.
 
-        An operating system is asked once, and has all the time. A request whose answer is lost is not repeated.
+        An operating system gets one request and the whole time. A request with a lost answer is not repeated.
         """
         reset: Reset = "on" if state == "on" else "hard-off" if request.hard else "off"
         if self.power() == state:
@@ -130,7 +130,7 @@ class _Machine:
         return None
 
     def reaches(self, state: Power, within_s: float, every_s: float) -> bool:
-        """Whether the machine is in this state before the time is over."""
+        """Return whether the machine reaches this state in time."""
         until = time.monotonic() + within_s
         while self.power() != state:
             if time.monotonic() >= until:

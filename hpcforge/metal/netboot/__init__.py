@@ -1,8 +1,8 @@
-"""Network boot: what machines are served until they have an operating system, and what keeps disks from being wiped.
+"""Network boot: servers for machines without an operating system, and the protection of their disks.
 
 dnsmasq gives addresses and the first file, nginx serves large files, and a small server here decides for each machine
 and each request. `decide` and `configurations` are pure. Here are the records
-of what is to be installed: one file, which is replaced as a whole.
+of requested installations: one file, which is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RecordsError(ExpectedError):
 
 
 def folder(cluster: str) -> Path:
-    """Where a cluster's records, and what its servers write, are kept."""
+    """Return the folder of a cluster's records and its servers' files."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base, "hpcforge") if base else Path("/var/lib/hpcforge")) / "netboot" / cluster
 
@@ -41,7 +41,7 @@ class Records:
         self.path = place / "records.json"
 
     def read(self) -> Mapping[str, Record]:
-        """All of them; none where there is no file. Raises `RecordsError`."""
+        """Return all records; none without a file. Raises `RecordsError`."""
         try:
             return _RECORDS.validate_json(self.path.read_bytes())
         except FileNotFoundError:

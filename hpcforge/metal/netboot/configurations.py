@@ -1,7 +1,7 @@
 """The configuration of dnsmasq and nginx, and scripts for iPXE. Pure.
 
-dnsmasq gives addresses to machines that the inventory knows, and names the first file. nginx serves large files by
-itself, and hands all that is about one machine to the small server behind it.
+dnsmasq gives addresses to machines of the inventory, and names the first file. nginx serves large files itself, and
+forwards requests about one machine to the small server behind it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BootHost:
 
 @dataclass(frozen=True)
 class BootNetwork:
-    """Where machines boot. `address` is this server's; `folder` has what dnsmasq writes."""
+    """The network for boots. `address` is this server's; `folder` has dnsmasq's files."""
 
     interface: str
     address: str

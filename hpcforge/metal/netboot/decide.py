@@ -46,13 +46,13 @@ class TargetDisk:
 
     @property
     def label(self) -> str:
-        """Its serial number, else its name."""
+        """Return its serial number, else its name."""
         return self.serial or self.name
 
 
 @dataclass(frozen=True)
 class Need:
-    """What the system of a node takes."""
+    """The disks that the system of a node needs."""
 
     drives: int = 1  # several disks are mirrors of each other
     bytes: int = MIN_DISK_BYTES  # size of each disk
@@ -146,7 +146,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
 
 
 def _is_requested(disk: TargetDisk, record: Record) -> bool:
-    """Whether its data may go; a name is another disk's at the next boot, so it counts for an unfinished disk alone."""
+    """Return whether its data may go. A name may be another disk's at the next boot, so it needs an unfinished disk."""
     return disk.label in record.wipe and (bool(disk.serial) or disk.name in record.unfinished)
 
 

@@ -56,7 +56,7 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Boots:
-    """All that requests are answered from."""
+    """The data for all answers."""
 
     records: Records
     hosts: Mapping[str, BootHost]  # by MAC address
@@ -251,7 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what matters is said above."""
+        """Print nothing: the important lines are printed above."""
 
     def address_string(self) -> str:
         """Return a fixed name: a Unix socket has no address."""

@@ -135,7 +135,7 @@ class NetbootError(ExpectedError):
 
 @dataclass(frozen=True)
 class Served:
-    """What is served, where, and from which folders."""
+    """The served data, their network and their folders."""
 
     network: BootNetwork
     port: int
