@@ -22,7 +22,7 @@ class NetworksAndFabrics(Protocol):
 
     @property
     def network(self) -> Network:
-        """Return the network of node addresses."""
+        """The network of node addresses."""
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -52,7 +52,7 @@ class Interface:
 
     @property
     def label(self) -> str:
-        """Return the label of its files."""
+        """The label of its files."""
         return self.name or (self.mac or "").replace(":", "")
 
 

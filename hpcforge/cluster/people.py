@@ -17,7 +17,7 @@ class User:
     groups: tuple[str, ...] = ()  # groups besides the user's own
     shell: str = "bash"  # name of the shell
     expires: str = ""  # the first day without logins, year-month-day; "": never
-    homes: str = "/home"  # folder of their homes: /home on each node's own disk, else a shared folder
+    homes: str = "/home"  # folder of homes: /home on each node's own disk, else a shared folder
 
     @property
     def home(self) -> str:

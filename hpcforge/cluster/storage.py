@@ -19,7 +19,7 @@ class LocalDrives:
     raid: int | None  # RAID level; None: one drive
     quota_gib: int | None  # quota of a user; None: none
     keep: bool  # users' files stay after their jobs
-    uuid: str  # base of the identifiers of nodes' file systems, with their names
+    uuid: str  # identifier; nodes' own identifiers derive from it and their names
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,13 @@ class SmokeTestProgram:
 
     @property
     def ranked(self) -> bool:
-        """Return whether any launch starts ranks: rank 0 reports for all."""
+        """True if any launch starts ranks: rank 0 reports for all."""
         names = [launch.launcher for launch in self.launches] or [self.launcher]
         return any(LAUNCHERS[name].ranked for name in names)
 
     @property
     def wants_whole_gpus(self) -> bool:
-        """Return whether each of its ranks needs a GPU, where there are any."""
+        """True if each of its ranks needs a GPU, where there are any."""
         return self.pytorch or self.gpus is not None
 
     def has_gpus(self, node: Node) -> bool:

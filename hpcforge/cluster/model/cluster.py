@@ -204,7 +204,7 @@ class Cluster:
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:
-        """Return the programs of all smoke tests that can run here, each once."""
+        """The programs of all smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
 
@@ -273,23 +273,23 @@ class Cluster:
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Return nodes by name."""
+        """Nodes by name."""
         return {node.name: node for node in self.nodes}
 
     @property
     def accounting_hosts(self) -> tuple[str, ...]:
-        """Return the hosts of slurmdbd, in the cluster or outside with its backup; none without accounting."""
+        """The hosts of slurmdbd, in the cluster or outside with its backup; none without accounting."""
         accounting = self.services["accounting"]
         return (self.by_name[accounting.host].address,) if accounting.host else accounting.external
 
     @property
     def memberships(self) -> tuple[str, ...]:
-        """Return members of shared groups, as USER:GROUP."""
+        """Members of shared groups, as USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
 
     @property
     def homes(self) -> FileSystem | None:
-        """Return the file system with the homes of users; None: each node has its own, in /home."""
+        """The file system with the homes of users; None: each node has its own, in /home."""
         return next((file_system for file_system in self.storage if file_system.homes), None)
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
@@ -327,18 +327,18 @@ class Cluster:
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
-        """Return the turn of each worker in `power_turns`, from 0; without turns all have the same."""
+        """The turn of each worker in `power_turns`, from 0; without turns all have the same."""
         turns = self.power_turns or (tuple(worker.name for worker in self.workers),)
         return {name: number for number, turn in enumerate(turns) for name in turn}
 
     @cached_property
     def account_numbers(self) -> Mapping[str, int]:
-        """Return the number of each account, of 50 at most."""
+        """The number of each account, of 50 at most."""
         return {user.name: user.uid for user in self.users[:_SAMPLE]}
 
     @cached_property
     def some_hosts(self) -> Mapping[str, str]:
-        """Return the addresses of 50 nodes at most, evenly chosen; none without DNS, as names need not resolve then."""
+        """The addresses of 50 nodes at most, evenly chosen; none without DNS, as names need not resolve then."""
         dns = self.services.get("dns")
         if dns is None or not (dns.on or dns.external):
             return {}
@@ -364,12 +364,12 @@ class Cluster:
 
     @property
     def login_nodes(self) -> tuple[str, ...]:
-        """Return the nodes where people log in and compile: login nodes, or without one the Slurm controller."""
+        """The nodes where people log in and compile: login nodes, or without one the Slurm controller."""
         return tuple(node.name for node in self.with_function("login")) or (self.slurm.controller,)
 
     @property
     def reserves(self) -> tuple[tuple[int, int], ...]:
-        """Return the cores and MiB that workers keep from jobs: each different pair once."""
+        """The cores and MiB that workers keep from jobs: each different pair once."""
         return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))
 
     def job_memory_mib(self, node: Node) -> int:

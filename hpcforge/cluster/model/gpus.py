@@ -39,14 +39,14 @@ class Gpus:
 
     @property
     def _files(self) -> tuple[str, int]:
-        """Return the prefix of device files and the first number: AMD's are render nodes (DRM)."""
+        """The prefix of device files and the first number: AMD's are render nodes (DRM)."""
         if self.fake:
             return "/dev/fakegpu", 0
         return ("/dev/dri/renderD", 128) if self.vendor == "amd" else ("/dev/nvidia", 0)
 
     @cached_property
     def gres(self) -> tuple[Gres, ...]:
-        """Return the resources that Slurm assigns to jobs."""
+        """The resources that Slurm assigns to jobs."""
         return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (device,)) for device in self.devices)
 
     @cached_property
@@ -56,19 +56,19 @@ class Gpus:
 
     @cached_property
     def slurm_gres(self) -> str:
-        """Return all resources of a node in the form of slurm.conf: `gpu:h100:8,shard:16`."""
+        """All resources of a node in the form of slurm.conf: `gpu:h100:8,shard:16`."""
         kinds = [f"gpu:{type_}:{count}" for type_, count in self.types]
         shards = sum(count for _, count in self.shared)
         return ",".join([*kinds, f"shard:{shards}"] if self.shared else kinds)
 
     @cached_property
     def shared(self) -> tuple[tuple[str, int], ...]:
-        """Yield the device files of shared GPUs, each with its shards."""
+        """The device files of shared GPUs, each with its shards."""
         return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
 
     @cached_property
     def links(self) -> tuple[str, ...]:
-        """Return the files that a node makes for its MIG instances."""
+        """The files that a node makes for its MIG instances."""
         return tuple(dict.fromkeys(file for gres in self.gres for file in gres.files)) if self.mig else ()
 
     def most_ranks(self, cpus: int) -> int:  # noqa: ARG002

@@ -26,7 +26,7 @@ class Network:
 
     @property
     def netmask(self) -> str:
-        """Return its size as a mask, `255.255.254.0`."""
+        """Its size as a mask, `255.255.254.0`."""
         return str(ipaddress.IPv4Network(self.cidr).netmask)
 
 
@@ -73,10 +73,10 @@ class FabricOf:
 
     @property
     def rdma(self) -> bool:
-        """Return whether its adapters write to each other's memory by verbs."""
+        """True if its adapters write to each other's memory by verbs."""
         return self.kind in ("infiniband", "roce")
 
     @property
     def lldp(self) -> bool:
-        """Return whether nodes see its cables by LLDP."""
+        """True if nodes see its cables by LLDP."""
         return self.kind in ("ethernet", "roce") and not self.bmc

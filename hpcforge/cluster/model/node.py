@@ -33,7 +33,7 @@ class SystemDisk:
     """The disks for the operating system."""
 
     drives: int = 1  # several drives are mirrors of each other
-    partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, in its order
+    partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, sorted
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Node:
 
     @property
     def certified(self) -> bool:
-        """Return whether it gets a host certificate: its host keys are known."""
+        """True if it gets a host certificate: its host keys are known."""
         return bool(self.host_keys)
 
     @property
     def best_host_key(self) -> str:
-        """Return the host key that gets a certificate, the best one; "" if none is known."""
+        """The host key that gets a certificate, the best one; "" if none is known."""
         by_type = {key.split()[0]: key for key in reversed(self.host_keys)}
         return next((by_type[kind] for kind in HOST_KEY_TYPES if kind in by_type), "")
 

@@ -33,7 +33,7 @@ class Partition:
 
     @property
     def selective(self) -> bool:
-        """Return whether its settings keep some jobs out."""
+        """True if its settings keep some jobs out."""
         return any(name.lower() in _SELECTIVE and value.lower() not in _ALL_JOBS for name, value in self.settings)
 
 
@@ -66,7 +66,7 @@ class Slurm:
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
-    topologies: tuple[Topology, ...] = ()  # distances between nodes; the default topology comes first
+    topologies: tuple[Topology, ...] = ()  # groups of near nodes; the default topology comes first
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which Slurm accepts them
     people: tuple[str, ...] = ()  # users of accounts and reservations that only the directory has
     reservations: tuple[SlurmReservation, ...] = ()

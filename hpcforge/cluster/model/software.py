@@ -40,7 +40,7 @@ class Names:
 
     @cached_property
     def all_as_in_debian(self) -> bool:
-        """Return whether all its names are the same as in Debian."""
+        """True if all its names are the same as in Debian."""
         return not (self.packages or self.units or self.paths or self.accounts)
 
 
@@ -71,7 +71,7 @@ class OperatingSystem:
 
     @property
     def package_accounts(self) -> Mapping[str, PackageAccount]:
-        """Return the accounts that packages make, by their names here; none for a release that the catalog lacks."""
+        """The accounts that packages make, by their names here; none for a release that the catalog lacks."""
         distribution = load_catalog().distributions.get((self.name, self.release))
         return (
             {self.account(name): account for name, account in distribution.package_accounts.items()}
@@ -156,7 +156,7 @@ class Framework:
 
     @property
     def default(self) -> bool:
-        """Return whether jobs get it without a version."""
+        """True if jobs get it without a version."""
         return self.environment == self.name
 
     @property
