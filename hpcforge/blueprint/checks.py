@@ -25,7 +25,7 @@ from hpcforge.blueprint.sections.storage import FileSystemSection, storage_findi
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 
-# What `slurm` says wrongly of who reaches workers and of what jobs have for themselves.
+# Errors in `slurm` about ssh to workers and about folders that jobs have for themselves.
 _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr"))
 _SHARED = frozenset(("/home", "/mnt", "/opt", "/srv", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"))
 _WITHIN = {
@@ -66,13 +66,13 @@ def _ssh(draft: Draft, declared: NamedNodes, slurm: SlurmSection) -> Findings:
 def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
     loc: Loc = ("slurm", "private_tmp")
     hint = "choose a separate folder on a local disk, such as /var/spool/jobs or /scratch/jobs"
-    why = next((why for path, why in _WITHIN.items() if _within(folder, path)), None)
+    reason = next((reason for path, reason in _WITHIN.items() if _within(folder, path)), None)
     if folder.split("/")[1] in _SYSTEM:
-        why = f"`/{folder.split('/')[1]}` belongs to the system"
+        reason = f"`/{folder.split('/')[1]}` belongs to the system"
     elif folder in _SHARED:
-        why = "other users have files there"
-    if why:
-        yield Finding(loc, f"jobs cannot have a private /tmp below `{folder}`: {why}", hint)
+        reason = "other users have files there"
+    if reason:
+        yield Finding(loc, f"jobs cannot have a private /tmp below `{folder}`: {reason}", hint)
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     for name, file_system in systems.items():
         if file_system.drives is not None:
@@ -91,15 +91,15 @@ def _no_hold(slurm: SlurmSection) -> Findings:
     key = next((key for key in slurm.settings if key.lower() == "prologflags"), None)
     if key is None or "nohold" not in slurm.settings[key].lower().split(","):
         return
-    held = {"ssh": slurm.ssh == "jobs-only", "private_tmp": slurm.private_tmp is not None}
-    fields = " and ".join(f"`{field}`" for field, chosen in held.items() if chosen)
+    settings = {"ssh": slurm.ssh == "jobs-only", "private_tmp": slurm.private_tmp is not None}
+    fields = " and ".join(f"`{field}`" for field, chosen in settings.items() if chosen)
     if fields:
         message = f"{fields} need PrologFlags=Contain, and Slurm does not start with Contain and NoHold"
         yield Finding(("slurm", "settings", key), message, f"remove NoHold, or {fields}")
 
 
-def _meet(path: str, other: str) -> bool:
-    return _within(path, other) or _within(other, path)
+def _meet(path: str, second: str) -> bool:
+    return _within(path, second) or _within(second, path)
 
 
 def _within(path: str, folder: str) -> bool:
@@ -126,11 +126,11 @@ def jump_host_findings(draft: Draft, declared: NamedNodes) -> Findings:
 
 
 def node_as_jump_host(via: Via | None, declared: NamedNodes) -> Findings:
-    """Yield what is said of a jump host although it is a node, of which all is said elsewhere."""
+    """Yield settings of a jump host that is a node: the node has its own."""
     if via is None or via.host not in declared.group_of:
         return
-    for key, given in (("user", via.user), ("host_keys", via.host_keys)):
-        if given:
+    for key, setting in (("user", via.user), ("host_keys", via.host_keys)):
+        if setting:
             message = f"{quote(via.host)} is a node: hpcforge uses the node's own {key.replace('_', ' ')}"
             yield Finding(("access", "via", key), message, "leave this out", key=True)
 
@@ -157,21 +157,21 @@ def address_findings(draft: Draft, declared: NamedNodes) -> Findings:
             counts = (
                 f"{len(names)} name{'s' * (len(names) > 1)} but {len(addresses)} address{'es' * (len(addresses) > 1)}"
             )
-            yield Finding(loc, counts, _range_meant(key) if len(names) == 1 else None)
-        yield from _taken(loc, zip(names, addresses, strict=False), owner)
+            yield Finding(loc, counts, _range_hint(key) if len(names) == 1 else None)
+        yield from _shared_addresses(loc, zip(names, addresses, strict=False), owner)
         if network:
             yield from outside(loc, addresses, draft.sections["networks"][network].cidr, f"network `{network}`")
 
 
-def _range_meant(name: str) -> str | None:
+def _range_hint(name: str) -> str | None:
     """`gpu01-06` and `gpu01-gpu06` are names of one node."""
-    found = re.fullmatch(r"([a-z][a-z-]{0,40})([0-9]{1,9})-([a-z-]{0,40})([0-9]{1,9})", name)
-    if found is None or found[3] not in ("", found[1]):
+    match = re.fullmatch(r"([a-z][a-z-]{0,40})([0-9]{1,9})-([a-z-]{0,40})([0-9]{1,9})", name)
+    if match is None or match[3] not in ("", match[1]):
         return None
-    return f"{quote(name)} is one name; did you mean `{found[1]}[{found[2]}-{found[4]}]`?"
+    return f"{quote(name)} is one name; did you mean `{match[1]}[{match[2]}-{match[4]}]`?"
 
 
-def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
+def _shared_addresses(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
     for name, address in pairs:
         if address in owner:
             yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
@@ -185,9 +185,9 @@ def outside(loc: Loc, addresses: Iterable[str], cidr: str, network: str) -> Find
     strangers = [str(address) for address in parsed if address not in subnet]
     if strangers:
         yield Finding(loc, f"{hostlist.fold(strangers)} is outside {network}, {cidr}")
-    for address, what in ((subnet.network_address, "network"), (subnet.broadcast_address, "broadcast")):
+    for address, kind in ((subnet.network_address, "network"), (subnet.broadcast_address, "broadcast")):
         if address in parsed:
-            yield Finding(loc, f"{address} is the {what} address of {network}, {cidr}")
+            yield Finding(loc, f"{address} is the {kind} address of {network}, {cidr}")
 
 
 def _reference(declared: NamedNodes, loc: Loc, names: Iterable[str], *, key: bool = False) -> Findings:
@@ -253,15 +253,15 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
 
 
 def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
-    """Yield roles of a site whose names are equal, and their nodes where there are none."""
+    """Yield site roles with equal names, and site roles without nodes."""
     software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "site_roles"):
         return
-    seen: dict[str, str] = {}
+    path_by_name: dict[str, str] = {}
     for index, role in enumerate(software.site_roles):
         loc = ("software", "site_roles", index)
         name = role.path.rstrip("/").rpartition("/")[2]
-        if seen.setdefault(name, role.path) != role.path or name in list(seen)[:-1]:
+        if path_by_name.setdefault(name, role.path) != role.path or name in list(path_by_name)[:-1]:
             yield Finding((*loc, "path"), f"a second site role called {quote(name)}", "rename its folder")
         nodes, wrong = declared.named(draft, (*loc, "on"), role.on)
         yield from wrong
@@ -333,20 +333,20 @@ def _submit_hosts(declared: NamedNodes, loc: Loc, settings: Mapping[str, str]) -
 def worker_key_findings(_: Draft, declared: NamedNodes) -> Findings:
     """Yield keys for Slurm's line of a node that has no such line."""
     for name, group in declared.groups.items():
-        given = {"features": bool(group.features), "weight": group.weight is not None}
-        for key in [key for key, there in given.items() if there and "worker" not in group.functions]:
+        settings = {"features": bool(group.features), "weight": group.weight is not None}
+        for key in [key for key, is_set in settings.items() if is_set and "worker" not in group.functions]:
             message = f"`{key}` has no effect: only workers are nodes of Slurm"
             yield Finding(("nodes", name, key), message, "remove it", severity="warning", key=True)
 
 
 def reservation_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
-    """Yield reservations of wrong nodes, times, users or accounts, and those that overlap."""
+    """Yield reservations with wrong nodes, times, users or accounts, and overlapping ones."""
     yield from reservation_findings(draft, lambda loc, text: _workers(draft, declared, loc, text))
     yield from overlapping(draft, lambda text: declared.named(draft, (), text, workers=True)[0])
 
 
 def _workers(draft: Draft, declared: NamedNodes, loc: Loc, text: str) -> Findings:
-    """Check a set of workers: of what a word stands for those that are."""
+    """Check a set of workers; a word stands for those of its nodes that are workers."""
     names, wrong = declared.named(draft, loc, text, workers=True)
     yield from wrong
     idle = declared.without_function(names or (), "worker")
@@ -384,7 +384,7 @@ def idle_worker_findings(draft: Draft, declared: NamedNodes) -> Findings:
         return
     partitions = _partition_nodes(draft, declared).values()
     if None in partitions:
-        return  # a name that is wrong there may be why
+        return  # a wrong name there may be the reason
     used = {name for names in partitions for name in names or ()}
     idle: dict[str, list[str]] = {}
     for name in workers:
@@ -425,12 +425,12 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
 def acceptance_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield smoke tests that cannot run, by their nodes, options and times."""
     workers = declared.with_function("worker")
-    sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
+    sure = declared.names_known and draft.intact("nodes")  # else a wrong name there may make one unknown
     slurm: SlurmSection | None = draft.sections["slurm"]
     sure = sure and draft.keys_intact("slurm", "partitions")
     intact = slurm is not None and draft.intact("slurm", "partitions")
     nodes = _partition_nodes(draft, declared) if intact else dict.fromkeys(draft.keys("slurm", "partitions"))
-    wrong = {name for name, names in nodes.items() if set(names or ()) - set(workers)}  # which is an error there
+    wrong = {name for name, names in nodes.items() if set(names or ()) - set(workers)}  # another check reports it
     partitions = {name: None if name in wrong else names for name, names in nodes.items()}
     words = node_sets.with_words(declared.workers_known(draft), partition=partitions)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}

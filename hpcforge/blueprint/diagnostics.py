@@ -22,16 +22,16 @@ from hpcforge.errors import ExpectedError
 
 Severity = Literal["error", "warning", "not-checked"]
 
-MAX_SHOWN = 100  # errors, and as many warnings: nobody mends more at a time
-MAX_KEPT = 1_000  # errors of YAML, and of the schema
-_SHOWN_COLUMNS = 160  # of a source line
-_LOOK_BACK = 16_384  # characters before them in which a secret may begin that is not to be shown
-_SHOWN_TEXT = 2_000  # characters of a message, and of a hint
-_MAX_CANDIDATES = 64  # words that are compared letter by letter: 30 us each
-_MAX_COMPARED = 4  # of those: whose steps to the word are counted, 1 ms each at most
-_LISTED_CHARACTERS = 600  # of known words in a hint
-_SHOWN_CHARACTERS = 80  # of a value inside a message
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
+MAX_SHOWN = 100  # errors, and as many warnings: people correct no more at a time
+MAX_KEPT = 1_000  # errors of the YAML and of the schema
+_SHOWN_COLUMNS = 160  # columns of a source line
+_LOOK_BACK = 16_384  # characters before them that may begin a secret, which is not shown
+_SHOWN_TEXT = 2_000  # characters of a message or a hint
+_MAX_CANDIDATES = 64  # words compared letter by letter: 30 us each
+_MAX_COMPARED = 4  # candidates whose edits are counted: at most 1 ms each
+_LISTED_CHARACTERS = 600  # length of all words that a hint lists
+_SHOWN_CHARACTERS = 80  # length of a value inside a message
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # line breaks of YAML 1.1
 _SECRET = re.compile(
     r"(?is)((?<!\w)(?>\w*?(?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key))\w*+[\"']?+\s*+[:=]\s*+)\S.*"
     r"|(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*"
@@ -47,7 +47,7 @@ class SourceFile:
 
     @classmethod
     def of(cls, name: str, text: str, at_most: int = 0) -> SourceFile:
-        """Split text into lines as the YAML parser counts them; what is beyond `at_most` of them stays together."""
+        """Split text into lines as the YAML parser counts them; everything after `at_most` lines stays one piece."""
         return cls(name, tuple(_LINE_BREAK.split(text, at_most)))
 
 
@@ -70,7 +70,7 @@ class Diagnostic:
     source: SourceFile
     mark: Mark | None = None
     hint: str | None = None
-    stands_for: int = 1  # of thousands the first are kept, and one that stands for the others
+    stands_for: int = 1  # of thousands of entries the first are kept, and one stands for the others
 
     def __post_init__(self) -> None:
         """Take the file from the mark, where that is of an included one."""
@@ -99,7 +99,7 @@ class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
         super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
 
     def shown(self) -> str:
-        """Every diagnostic, with its place, and how many they are."""
+        """Return every diagnostic with its place, and their number."""
         return f"{render_all(self.diagnostics)}\n{counted(self.diagnostics)}\n"
 
 
@@ -160,7 +160,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def within_limits(diagnostics: Iterable[Diagnostic]) -> tuple[list[Diagnostic], dict[Severity, int]]:
-    """Return the first `MAX_SHOWN` of each severity, and how many more there are of which."""
+    """Return the first `MAX_SHOWN` of each severity, and the number of further ones by severity."""
     shown: list[Diagnostic] = []
     count: Counter[Severity] = Counter()
     for entry in diagnostics:
@@ -177,7 +177,7 @@ def others(source: SourceFile, count: int) -> list[Diagnostic]:
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
-    """Return the entry for `--json`; `line` and `column` from 1, null where the whole file is meant."""
+    """Return the entry for `--json`; `line` and `column` from 1, null if it concerns the whole file."""
     return {
         "severity": diagnostic.severity,
         "message": diagnostic.message,
@@ -189,7 +189,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
 
 
 def in_order(first: SourceFile, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sort by place, one file before all others, and drop what is said twice."""
+    """Sort by place, one file before all others, and drop repetitions."""
     entries = dict.fromkeys(diagnostics)
     return tuple(sorted(entries, key=lambda e: (e.source is not first, e.source.name, e.line or 0, e.column or 0)))
 
@@ -200,21 +200,25 @@ def quote(text: str) -> str:
     return f"`{shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + '...'}`"
 
 
-def closest(word: str, known: Sequence[str]) -> str | None:
+def closest(word: str, candidates: Sequence[str]) -> str | None:
     """Return the known word that a word was probably meant to be, whatever their case; None if none is close enough.
 
     A third of the letters may differ, as in compilers; or one name has all parts of the other: `memory`, `memory_gib`.
     """
-    word, spelled = word[:64].lower(), {other.lower(): other for other in known[:4096]}
+    word, spelled = word[:64].lower(), {candidate.lower(): candidate for candidate in candidates[:4096]}
     lower = list(spelled)
     if len(lower) > _MAX_CANDIDATES:
-        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda other: _begins_alike(word, other))
-    alike = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
-    edits = {other: _edits(word, other) for other in alike}
-    near = [other for other in alike if edits[other] <= max(len(word), len(other)) // 3]
-    parts = [other for other in alike if _parts(word) < _parts(other) or _parts(word) > _parts(other) != {""}]
-    found = min(near, key=lambda other: edits[other], default=next(iter(parts), None))
-    return None if found is None else spelled[found]
+        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda candidate: _common_prefix(word, candidate))
+    similar = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
+    edits = {candidate: _edits(word, candidate) for candidate in similar}
+    near = [candidate for candidate in similar if edits[candidate] <= max(len(word), len(candidate)) // 3]
+    parts = [
+        candidate
+        for candidate in similar
+        if _parts(word) < _parts(candidate) or _parts(word) > _parts(candidate) != {""}
+    ]
+    best = min(near, key=lambda candidate: edits[candidate], default=next(iter(parts), None))
+    return None if best is None else spelled[best]
 
 
 def _parts(name: str) -> set[str]:
@@ -226,31 +230,31 @@ def _edits(word: str, two: str) -> int:
     rows = [list(range(len(two) + 1))]
     for i, letter in enumerate(word, 1):
         row, above = [i], rows[-1]
-        for j, other in enumerate(two, 1):
-            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != other)))
-            if i > 1 and j > 1 and word[i - 2] == other and letter == two[j - 2]:
+        for j, letter_of_two in enumerate(two, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != letter_of_two)))
+            if i > 1 and j > 1 and word[i - 2] == letter_of_two and letter == two[j - 2]:
                 row[-1] = min(row[-1], rows[-2][j - 2] + 1)
         rows.append(row)
     return rows[-1][-1]
 
 
-def _begins_alike(word: str, other: str) -> int:
+def _common_prefix(word: str, second: str) -> int:
     """Count the characters that both begin with."""
-    pairs = enumerate(zip(word, other, strict=False))
-    return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(other)))
+    pairs = enumerate(zip(word, second, strict=False))
+    return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(second)))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, words: Iterable[str]) -> str | None:
     """Return a hint that names the closest known word, or lists the known ones where they are few."""
-    candidates = list(known)
+    candidates = list(words)
     if close := closest(word, candidates):
         return f"did you mean `{close}`?"
     return f"known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else None
 
 
-def closest_or_all(word: str, known: Iterable[str]) -> str | None:
+def closest_or_all(word: str, words: Iterable[str]) -> str | None:
     """Return a hint that names the closest of words that hpcforge itself has, or lists them; None where it has none."""
-    candidates = list(known)
+    candidates = list(words)
     if hint := did_you_mean(word, candidates):
         return hint
     listed = ", ".join(candidates)
@@ -270,7 +274,7 @@ def odd_characters(text: str) -> str | None:
 def _excerpt(line: str, mark: Mark) -> Sequence[str]:
     """Return the source line and a caret line below it; a long line is cut around the caret, a secret is not shown."""
     start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
-    begin = max(0, start - _LOOK_BACK)  # of a line of megabytes only this part is read
+    begin = max(0, start - _LOOK_BACK)  # only this part of a line of megabytes is read
     text = _mask(line[begin : start + _SHOWN_COLUMNS])[start - begin :]
     shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
     before = shown[: mark.column - 1 - start]
@@ -287,7 +291,7 @@ def _plain(text: str) -> str:
 
 
 def _mask(line: str) -> str:
-    return _SECRET.sub(lambda found: "".join(part or "" for part in found.groups()) + "(not shown)", line)
+    return _SECRET.sub(lambda match: "".join(part or "" for part in match.groups()) + "(not shown)", line)
 
 
 def _columns(character: str) -> int:

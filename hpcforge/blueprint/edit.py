@@ -1,8 +1,8 @@
-"""Edits of a YAML file that leave everything else as it was written: comments, order, spacing, quotes. Pure.
+"""Edits of a YAML file that keep everything else as it was written: comments, order, spacing, quotes. Pure.
 
-An edit names a place by its keys. The file is changed by the positions that the parser gives, and the result is read
-again: it must say exactly what was asked for, or nothing is returned. A file that is written in a way that these edits
-do not know is refused, and stays as it is.
+An edit names a place by its keys. The text changes at the positions that the parser gives. The result is read again:
+unless it has exactly the requested change, nothing is returned. A file in a form that these edits do not support is
+refused, and stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import yaml
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, Loc, plain, read_bytes
 from hpcforge.errors import ExpectedError
 
-# Bare, to other tools: a number, a date, a truth value or null, by YAML 1.1 (https://yaml.org/type/) or 1.2. A serial
-# number 0006 is 6. `on` is a key of blueprints, and true to YAML 1.1 alone.
+# Other tools read these words as a number, a date, a truth value or null (YAML 1.1, https://yaml.org/type/, or 1.2).
+# A serial number 0006 becomes 6. `on` is a key of blueprints, and true in YAML 1.1 alone.
 _TYPED = re.compile(
     r"(?i)null|true|false|yes|no|off|[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]+|0o[0-7]+|0b[01_]+|"
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[ t].*)?"
@@ -29,7 +29,7 @@ _PLAIN_FLOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@-]*")
 
 
 class EditError(ExpectedError):
-    """The file cannot be edited without touching more than was asked for; `hint` says what to do."""
+    """The requested edit would change other parts of the file, too; `hint` says what to do."""
 
     kind = "invalid"
 
@@ -52,7 +52,7 @@ class RenameKey:
 
 @dataclass(frozen=True)
 class RemoveEntry:
-    """The entry at `loc` goes, and what is left empty around it with it."""
+    """Remove the entry at `loc`, and the entries around it that become empty."""
 
     loc: Loc
 
@@ -79,28 +79,28 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     for (entry, key), value in values.items():
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
-    there = root.entries[section][1].entries if section in root.entries else {}
+    entries = root.entries[section][1].entries if section in root.entries else {}
     of_entry: dict[str, dict[str, object]] = {}
     for (entry, key), value in values.items():
         of_entry.setdefault(entry, {})[key] = value
-    new = {entry: own for entry, own in of_entry.items() if entry not in there}
-    if new and not there:
+    new = {entry: own for entry, own in of_entry.items() if entry not in entries}
+    if new and not entries:
         text = _set(text, root, SetValue((section,), new))
-    else:  # from the end of the file on, so that what was read of the places before still holds
+    else:  # from the end of the file on, so that the places before stay valid
         for entry in reversed(new):
             text = _set(text, root, SetValue((section, entry), new[entry]))
     old: list[tuple[float, float, SetValue]] = []
     for entry, own in of_entry.items():
         if entry in new:
             continue
-        start, known = there[entry][0].start, there[entry][1].entries
-        if not known and len(own) > 1:  # one place for all of them
+        start, own_keys = entries[entry][0].start, entries[entry][1].entries
+        if not own_keys and len(own) > 1:  # all of them get one place
             old.append((start, 0, SetValue((section, entry), own)))
             continue
         for key, value in own.items():
-            place = known[key][0].start if key in known else math.inf
+            place = own_keys[key][0].start if key in own_keys else math.inf
             old.append((start, place, SetValue((section, entry, key), value)))
-    for _, _, edit in sorted(old, key=lambda found: found[:2], reverse=True):
+    for _, _, edit in sorted(old, key=lambda row: row[:2], reverse=True):
         text = _set(text, root, edit)
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:
@@ -122,16 +122,16 @@ def quoted(value: object, *, flow: bool = True) -> str:
 
 
 def _checked(text: str, edit: Edit) -> str:
-    """Do one edit, and see that it did what it says and nothing else."""
-    where = ".".join(map(str, edit.loc))
+    """Make one edit, and check that nothing else has changed."""
+    place = ".".join(map(str, edit.loc))
     try:
-        wanted = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
-        new = _done(text, edit)
+        expected = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
+        new = _edit(text, edit)
     except KeyError:
-        raise EditError(f"{where} is not in this file", "edit the included file that has it, by hand") from None
+        raise EditError(f"{place} is not in this file", "edit the included file that has it, by hand") from None
     after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
-    if after.diagnostics or plain(after.root) != wanted:
-        raise EditError(f"{where}: hpcforge cannot edit this place safely", "edit it by hand")
+    if after.diagnostics or plain(after.root) != expected:
+        raise EditError(f"{place}: hpcforge cannot edit this place safely", "edit it by hand")
     return new
 
 
@@ -165,17 +165,17 @@ def _as_read(value: Any) -> Any:
 
 @dataclass
 class _Span:
-    """Where a value stands: offsets in the text of its first character and behind its last one."""
+    """The place of a value: offsets of its first character and of the end."""
 
     start: int
     end: int
     kind: str  # "scalar", "mapping", "sequence"
     flow: bool = False  # written in braces or brackets
-    style: str | None = None  # of a scalar: None or its quote
-    entries: dict[str | int, tuple[_Span, _Span]] = field(default_factory=dict)  # key's span and value's
+    style: str | None = None  # quote of a scalar; None: it has none
+    entries: dict[str | int, tuple[_Span, _Span]] = field(default_factory=dict)  # spans of key and value
 
 
-def _done(text: str, edit: Edit) -> str:
+def _edit(text: str, edit: Edit) -> str:
     root = _spans(text)
     if isinstance(edit, SetValue):
         return _set(text, root, edit)
@@ -279,13 +279,13 @@ def _column(text: str, offset: int) -> int:
 
 
 def _line_end(text: str, offset: int) -> int:
-    """Behind the line break that ends a line."""
-    found = text.find("\n", offset)
-    return len(text) if found < 0 else found + 1
+    """Return the offset after the line break that ends a line."""
+    position = text.find("\n", offset)
+    return len(text) if position < 0 else position + 1
 
 
 def _spans(text: str) -> _Span:
-    """Where every key and value of a document stands. The text is known to be a mapping of plain values."""
+    """Return the places of all keys and values of a document, which is a mapping of plain values."""
     root: _Span | None = None
     opened: list[_Span] = []
     keys: list[tuple[str, _Span] | None] = []
@@ -304,7 +304,7 @@ def _spans(text: str) -> _Span:
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             span = opened.pop()
             keys.pop()
-            # the parser ends a block where the next token begins: behind comments that are not its own
+            # the parser ends a block at the next token, behind comments that belong elsewhere
             last = max((value.end for _, value in span.entries.values()), default=span.end)
             span.end = _offsets(event)[1] if span.flow else last
     if root is None:

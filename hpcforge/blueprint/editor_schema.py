@@ -16,13 +16,13 @@ _PATTERNS = {
     "integer": "^(?:0|[1-9][0-9]{0,17})$",
     "number": r"^(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?$",
     "boolean": "^(?:true|false)$",
-}  # quoted, as `hpcforge.blueprint.values` takes them
-# What YAML 1.2 types, https://yaml.org/spec/1.2.2/#103-core-schema; of all lengths that a pattern may ask for.
+}  # quoted, as `hpcforge.blueprint.values` reads them
+# Words that YAML 1.2 types (https://yaml.org/spec/1.2.2/#103-core-schema), in every length that a pattern may require.
 _INTEGERS = ("0", "-4", *("1" * length for length in range(1, 65)))
 _NUMBERS = ("0.5", "2.13", "100.25", "1e5", *(f"{'1' * length}e1" for length in range(1, 63)))
 _TRUTHS = ("true", "false")
-_SETTING = "FORCE:4"  # what a setting may be and a name may not: editors would offer `true` for each name
-_OF_TEXT = ("expression", "template")  # formats that only hpcforge has: ajv refuses a format that it cannot check
+_SETTING = "FORCE:4"  # valid as a setting, invalid as a name: editors would offer `true` for each name
+_OF_TEXT = ("expression", "template")  # formats of hpcforge alone: ajv refuses a format that it cannot check
 _LITERAL = ("const", "default", "enum", "examples", "required")
 _BY_NAME = ("$defs", "patternProperties", "properties")
 _ABOUT = ("default", "description", "title")

@@ -15,11 +15,11 @@ from itertools import product
 
 from hpcforge.errors import ExpectedError
 
-MAX_NAMES = 131_072  # of a hostlist, and nodes of a blueprint: more than any cluster has; 0.2 s and 20 MiB to expand
-_MAX_CHARACTERS = 253  # of a name from brackets: as much as DNS takes
+MAX_NAMES = 131_072  # names of a hostlist, nodes of a blueprint: more than any cluster has; 0.2 s and 20 MiB to expand
+_MAX_CHARACTERS = 253  # length of a name with expanded brackets: the limit of DNS
 
 _UNCOUNTED = 10**12
-_MANY_NUMBERS = 100  # names with several numbers that ClusterShell still folds in an instant
+_MANY_NUMBERS = 100  # names with several numbers that ClusterShell folds in an instant
 
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _PLAIN = re.compile(r"[a-z0-9.-]+")
@@ -40,7 +40,7 @@ class HostlistError(ExpectedError, ValueError):
 
 def expand(text: str) -> tuple[str, ...]:
     """Return the names in the order written. Raises `HostlistError`; never runs or reads anything."""
-    if _PLAIN.fullmatch(text):  # by far the most frequent: one name
+    if _PLAIN.fullmatch(text):  # the most frequent case: one name
         return (text,)
     parts = _parts(text)
     for part in parts:
@@ -57,13 +57,13 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return a short hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
+    """Return a short hostlist of valid names, sorted; "" for none."""
     text = _shortest(_ranges(names))
     return ",".join(_expandable(_parts(text))) if _PADDED_OR_LONG.search(text) else text
 
 
 def _expandable(parts: Iterable[str]) -> Iterator[str]:
-    """Yield parts that `expand` takes: names whose numbers differ in width stand apart, `c1,c[01-02]`."""
+    """Yield parts that `expand` accepts: names with numbers of different widths are separate, `c1,c[01-02]`."""
     for part in parts:
         if _is_expandable(part):
             yield part
@@ -72,8 +72,8 @@ def _expandable(parts: Iterable[str]) -> Iterator[str]:
         names = list(_expand_part(part))
         for name in names:
             by_width.setdefault(tuple(map(len, _NUMBERS.findall(name))), []).append(name)
-        alike = [each for group in by_width.values() for each in _parts(_shortest(group))]
-        yield from alike if all(map(_is_expandable, alike)) else names
+        hostlists = [hostlist for group in by_width.values() for hostlist in _parts(_shortest(group))]
+        yield from hostlists if all(map(_is_expandable, hostlists)) else names
 
 
 def _is_expandable(part: str) -> bool:
@@ -90,7 +90,7 @@ def _shortest(ranges: list[str]) -> str:
     by_pattern = {_pattern(text): text for text in ranges}
     if len(by_pattern) < len(ranges):
         return _folded(ranges)
-    return ",".join(by_pattern[pattern] for pattern in sorted(by_pattern))  # no two have anything to fold
+    return ",".join(by_pattern[pattern] for pattern in sorted(by_pattern))  # no two names can be folded
 
 
 def _pattern(text: str) -> str:
@@ -107,12 +107,12 @@ def _folded(texts: Iterable[str]) -> str:
 
 def _products(hostlists: Iterable[str]) -> Iterator[str]:
     """Yield hostlists of names with several numbers: fewer than of the names one by one, if not always the fewest."""
-    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # what stands between numbers to the rows of numbers
+    rows_by_text: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # rows of numbers, by the text between them
     for text in hostlists:
         for name in _expand_part(text):
             pieces = _NUMBERS.split(name)
-            alike.setdefault(tuple(pieces[::2]), []).append(tuple(pieces[1::2]))
-    for between, rows in sorted(alike.items()):
+            rows_by_text.setdefault(tuple(pieces[::2]), []).append(tuple(pieces[1::2]))
+    for between, rows in sorted(rows_by_text.items()):
         for numbers in _from_the_last(rows):
             yield between[0] + "".join(map("".join, zip(numbers, between[1:], strict=True)))
 
@@ -131,7 +131,7 @@ def _from_the_last(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _ranges(names: Iterable[str]) -> list[str]:
-    """Names that count up by one as one range each, `gpu[001-032]`: ClusterShell takes 20 us a name otherwise."""
+    """Return names with consecutive numbers as ranges, `gpu[001-032]`: ClusterShell needs 20 us for each name."""
     runs: list[list[str]] = []
     before, number, width, follows = "", 0, 0, ""
     for name in names:
@@ -154,10 +154,10 @@ def _range(first: str, last: str) -> str:
 def _parts(text: str) -> list[str]:
     """Split at the commas outside brackets."""
     parts, start = [], 0
-    for found in _COMMA_OR_BRACKETS.finditer(text):
-        if found[0] == ",":
-            parts.append(text[start : found.start()])
-            start = found.end()
+    for match in _COMMA_OR_BRACKETS.finditer(text):
+        if match[0] == ",":
+            parts.append(text[start : match.start()])
+            start = match.end()
     return [*parts, text[start:]]
 
 
@@ -184,7 +184,7 @@ def _check_characters(part: str) -> None:
 def _size(part: str) -> int:
     """Count the names a part stands for, up to a trillion: a number of many digits takes long to multiply and print."""
     size = 1
-    pieces = _BRACKETS.split(part)  # text and what brackets hold, in turn
+    pieces = _BRACKETS.split(part)  # text and content of brackets, in turn
     if len(pieces) > 1 and sum(map(len, pieces[::2])) + len(pieces) // 2 > _MAX_CHARACTERS:
         raise HostlistError(f"expands to names longer than {_MAX_CHARACTERS} characters")
     for brackets in pieces[1::2]:
@@ -211,7 +211,7 @@ def _count(brackets: str) -> int:
 
 def _expand_part(part: str) -> Iterator[str]:
     """Yield the names of a part, the last brackets counting fastest."""
-    pieces = _BRACKETS.split(part)  # text, what is in brackets, text, ...
+    pieces = _BRACKETS.split(part)  # text, content of brackets, text, ...
     choices = [_numbers(piece) if index % 2 else (piece,) for index, piece in enumerate(pieces)]
     return map("".join, product(*choices))
 

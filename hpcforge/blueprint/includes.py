@@ -14,13 +14,13 @@ from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, quote
 from hpcforge.blueprint.reader import MAX_VALUES, Document, Mapping, Scalar, Sequence, Tree, find, read_inside_of
 
 MOST_FILES = 64
-DEEPEST = 4  # files that include each other
+DEEPEST = 4  # levels of files that include each other
 KEY = "include"
 
 
 @dataclass(frozen=True)
 class Included:
-    """A blueprint with what it includes, and the files that were read for it."""
+    """A blueprint with its included parts, and the files of these."""
 
     document: Document
     files: tuple[Path, ...] = ()
@@ -28,10 +28,10 @@ class Included:
 
 @dataclass
 class _Reading:
-    """What was read so far. `values` counts keys and values of all files."""
+    """The state of reading. `values` counts keys and values of all files."""
 
     files: list[Path] = field(default_factory=list)
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     complete: bool = True
     values: int = 0
 
@@ -42,40 +42,40 @@ def with_includes(document: Document, blueprint: Path) -> Included:
         return Included(document)
     reading = _Reading()
     root = _merged(document, (blueprint,), reading)
-    whole = replace(
+    merged = replace(
         document,
         root=root,
-        diagnostics=(*document.diagnostics, *reading.found),
+        diagnostics=(*document.diagnostics, *reading.diagnostics),
         complete=document.complete and reading.complete,
     )
-    return Included(whole, tuple(reading.files))
+    return Included(merged, tuple(reading.files))
 
 
 def _merged(document: Document, chain: tuple[Path, ...], reading: _Reading) -> Mapping:
     """Merge the root of a file with its includes; `chain` has the files that led to it, itself last."""
     root = document.root
     shared = Mapping(root.mark)
-    for named in _named(root):
-        part = _read(document.source, named, chain, reading)
+    for path in _included_paths(root):
+        part = _read(document.source, path, chain, reading)
         if part is not None:
             _refuse_both(root, shared, part, (), reading)
             shared = _over(shared, part)
     return _over(root, shared)
 
 
-def _named(root: Mapping) -> Iterator[Scalar]:
+def _included_paths(root: Mapping) -> Iterator[Scalar]:
     """Yield the paths as they are written; the schema reports errors in anything else."""
     listed = root.entries.get(KEY)
     items = listed.items if isinstance(listed, Sequence) else [listed]
     yield from (item for item in items if isinstance(item, Scalar) and item.text)
 
 
-def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _Reading) -> Mapping | None:
-    name = named.text or ""
+def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading: _Reading) -> Mapping | None:
+    name = written.text or ""
     path = chain[-1].parent / name
 
-    def refuse(why: str, hint: str | None = None) -> None:
-        reading.found.append(Diagnostic("error", why, source, named.mark, hint))
+    def refuse(message: str, hint: str | None = None) -> None:
+        reading.diagnostics.append(Diagnostic("error", message, source, written.mark, hint))
         reading.complete = False
 
     if path in chain:
@@ -98,7 +98,7 @@ def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _
             hint = entry.hint or "a path is relative to the file that includes, without `..`"
             refuse(f"{quote(name)}: {entry.message}", hint)
         else:
-            reading.found.append(entry)
+            reading.diagnostics.append(entry)
     root = _stamped(document.root, document.source, reading)
     if reading.values > MAX_VALUES:
         refuse(f"included files have more than {MAX_VALUES:,} keys and values", "is this the right file?")
@@ -111,12 +111,12 @@ def _read(source: SourceFile, named: Scalar, chain: tuple[Path, ...], reading: _
 
 
 def _refuse_no_paths(root: Mapping, source: SourceFile, reading: _Reading) -> None:
-    """Report what is no path under `include` of an included file, which the schema does not see."""
+    """Report entries under `include` of an included file that are not paths; the schema does not check them."""
     listed = root.entries.get(KEY)
     for item in listed.items if isinstance(listed, Sequence) else [listed] if listed is not None else []:
         if not isinstance(item, Scalar):
             message, hint = "a file to include is a path", "include: [parts/a.yaml]"
-            reading.found.append(Diagnostic("error", message, source, item.mark, hint))
+            reading.diagnostics.append(Diagnostic("error", message, source, item.mark, hint))
             reading.complete = False
 
 
@@ -134,7 +134,7 @@ def _stamped(tree: Tree, source: SourceFile, reading: _Reading) -> Tree:
 
 
 def _over(upper: Mapping, lower: Mapping) -> Mapping:
-    """Both mappings as one; what both have is merged where it is two mappings, and is the upper's elsewhere."""
+    """Merge two mappings: mappings in both are merged, and otherwise the upper's value wins."""
     entries, keys = dict(upper.entries), dict(upper.keys)
     for key, value in lower.entries.items():
         own = entries.get(key)
@@ -148,15 +148,15 @@ def _over(upper: Mapping, lower: Mapping) -> Mapping:
 def _refuse_both(root: Mapping, first: Mapping, second: Mapping, loc: tuple[str, ...], reading: _Reading) -> None:
     """Refuse what two included files set and the file that includes them does not."""
     for key, value in second.entries.items():
-        other, place = first.entries.get(key), (*loc, key)
-        if other is None:
+        first_value, place = first.entries.get(key), (*loc, key)
+        if first_value is None:
             continue
-        if isinstance(value, Mapping) and isinstance(other, Mapping):
-            _refuse_both(root, other, value, place, reading)
+        if isinstance(value, Mapping) and isinstance(first_value, Mapping):
+            _refuse_both(root, first_value, value, place, reading)
         elif find(root, place) is None:
             at: Mark = first.keys[key]
-            where = f"{at.source.name if at.source else ''}:{at.line}"
+            position = f"{at.source.name if at.source else ''}:{at.line}"
             hint = f"keep one of them, or set `{'.'.join(place)}` in the file that includes both"
-            message = f"{quote('.'.join(place))} is also set in {where}"
+            message = f"{quote('.'.join(place))} is also set in {position}"
             mark = second.keys[key]
-            reading.found.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))
+            reading.diagnostics.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))

@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Literal
 
 LabKind = Literal["nspawn", "vm", "vagrant"]
-DEFAULT: LabKind = "nspawn"  # of a real site's rehearsal: its blueprint names none
+DEFAULT: LabKind = "nspawn"  # for the rehearsal of a real site, whose blueprint names no kind

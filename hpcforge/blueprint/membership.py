@@ -1,8 +1,8 @@
-"""Nodes that come and go, as edits of a blueprint and its inventory. Pure.
+"""Nodes that join and leave, as edits of a blueprint and its inventory. Pure.
 
-A group of nodes is a hostlist with lists beside it that go by position (addresses). What names all of a group (a
-partition, a test, a site's role) grows with it; what names some of it does not. What the result amounts to is not
-judged here: it is read and checked like any blueprint before it is written.
+A group of nodes is a hostlist, with lists by position beside it (addresses). A node set that names a whole group (of a
+partition, a test, a site's role) grows with the group; a set that names a part of it does not. The result is not
+checked here, but read and checked like any blueprint before it is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcforge.blueprint.visible_nodes import racks_of, set_names
 
 @dataclass(frozen=True)
 class Edits:
-    """What to change in the blueprint, and in the inventory beside it."""
+    """Edits of the blueprint, and of its inventory."""
 
     blueprint: tuple[Edit, ...] = ()
     inventory: tuple[Edit, ...] = ()
@@ -32,23 +32,25 @@ class Edits:
 
 @dataclass(frozen=True)
 class Newcomers:
-    """Machines that get names. Without addresses, nodes to add get those that follow the group's last one."""
+    """Machines that get names. Without addresses, new nodes get the addresses after the group's last one."""
 
     names: tuple[str, ...]
-    like: str | None = None  # a node of the group that grows; None: the one whose names are spelled alike
+    like: str | None = None  # a node of the group that grows; None: the group with similar names
     addresses: tuple[str, ...] = ()
-    host_keys: tuple[str, ...] = ()  # of one new node
-    macs: tuple[str, ...] = ()  # these three: none, or one for each new node
-    bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma between
+    host_keys: tuple[str, ...] = ()  # host keys of one new node
+    macs: tuple[str, ...] = ()  # macs, bmcs, serials: none, or one for each new node
+    bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma
     serials: tuple[str, ...] = ()
-    same: bool = False  # of a replacement: the machine stays, and gets another operating system
+    same: bool = False  # a replacement keeps the machine, and gets another operating system
 
 
 def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:
     """Return how the nodes are added. Raises `EditError` where it cannot be told how."""
-    taken = [name for name in new.names if name in _group_of(blueprint)]
-    if taken:
-        raise EditError(f"{hostlist.fold(taken)} is in the blueprint already", "a new machine: hpcforge nodes replace")
+    existing = [name for name in new.names if name in _group_of(blueprint)]
+    if existing:
+        raise EditError(
+            f"{hostlist.fold(existing)} is in the blueprint already", "a new machine: hpcforge nodes replace"
+        )
     if new.host_keys and len(new.names) > 1:
         raise EditError("a host key belongs to one machine", "add the nodes one by one, or apply with --trust-new")
     key = _group_to_grow(blueprint, new)
@@ -64,23 +66,23 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
             edits.append(_written(loc, grown))
     edits.append(RenameKey(("nodes", key), spelled((*members, *new.names))))
     machines = []
-    for name, address, known in zip(new.names, addresses, _known(new), strict=True):
+    for name, address, facts in zip(new.names, addresses, _inventory_facts(new), strict=True):
         entry: dict[str, object] = {} if group.addresses is not None else {"address": address}
         if new.host_keys:
             entry["host_keys"] = list(new.host_keys)
-        entry |= known
+        entry |= facts
         if entry:
             machines.append(SetValue(("nodes", name), entry))
     _require_inventory(inventory, machines)
     return Edits(tuple(edits), tuple(machines))
 
 
-def _known(new: Newcomers) -> Iterator[dict[str, object]]:
+def _inventory_facts(new: Newcomers) -> Iterator[dict[str, object]]:
     """Yield for each new node what the inventory is to have of its machine beside address and host keys."""
-    for what, given in (("--mac", new.macs), ("--bmc", new.bmcs), ("--serial", new.serials)):
-        if given and len(given) != len(new.names):
-            count = f"{len(new.names)} name{'s' * (len(new.names) != 1)} but {len(given)} of {what}"
-            raise EditError(count, f"give {what} once for each node, in their order")
+    for option, values in (("--mac", new.macs), ("--bmc", new.bmcs), ("--serial", new.serials)):
+        if values and len(values) != len(new.names):
+            count = f"{len(new.names)} name{'s' * (len(new.names) != 1)} but {len(values)} of {option}"
+            raise EditError(count, f"give {option} once for each node, in their order")
     for place in range(len(new.names)):
         entry: dict[str, object] = {"mac": new.macs[place]} if new.macs else {}
         if new.bmcs:
@@ -99,7 +101,7 @@ def removed(
 
     `places` are those in racks: nodes of a group with `u` are pinned where they stand.
     """
-    _require_known(blueprint, names)
+    _require_declared(blueprint, names)
     edits: list[Edit] = []
     for loc, texts in _references(blueprint):
         shrunk = [_shrunk(text, names) for text in texts]
@@ -143,8 +145,8 @@ def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) 
     What the inventory has of the old machine goes, or becomes what `new` has; see `dropped`.
     """
     [name] = new.names
-    _require_known(blueprint, [name])
-    [of_new] = _known(new)
+    _require_declared(blueprint, [name])
+    [of_new] = _inventory_facts(new)
     if new.host_keys:
         of_new["host_keys"] = list(new.host_keys)
     edits, machine = _moved(blueprint, inventory, name, *new.addresses)
@@ -160,29 +162,29 @@ def dropped(inventory: Inventory | None, new: Newcomers) -> list[Loc]:
     Addresses stay, that of the management controller too: they belong to the name.
     """
     [name] = new.names
-    known = inventory.nodes.get(name) if inventory else None
-    if known is None:
+    machine = inventory.nodes.get(name) if inventory else None
+    if machine is None:
         return []
-    bmc = known.bmc if known.bmc and not new.bmcs else None
-    has: dict[Loc, bool] = {
-        ("host_keys",): bool(known.host_keys) and not new.host_keys,
-        ("mac",): known.mac is not None and not new.macs and not new.same,
-        ("ports",): bool(known.ports) and not new.same,
+    bmc = machine.bmc if machine.bmc and not new.bmcs else None
+    is_old: dict[Loc, bool] = {
+        ("host_keys",): bool(machine.host_keys) and not new.host_keys,
+        ("mac",): machine.mac is not None and not new.macs and not new.same,
+        ("ports",): bool(machine.ports) and not new.same,
         ("bmc", "mac"): bmc is not None and bmc.mac is not None and not new.same,
         ("bmc", "certificate"): bmc is not None and bmc.certificate is not None and not new.same,
-        ("serial",): known.serial is not None and not new.serials and not new.same,
+        ("serial",): machine.serial is not None and not new.serials and not new.same,
     }
-    return [loc for loc, goes in has.items() if goes]
+    return [loc for loc, remove in is_old.items() if remove]
 
 
 def _moved(
     blueprint: Blueprint, inventory: Inventory | None, name: str, address: str | None = None
 ) -> tuple[list[Edit], list[Edit]]:
-    """Edits of blueprint and inventory that give a node another address, if one is given."""
-    known = inventory.nodes.get(name) if inventory else None
+    """Return edits of blueprint and inventory that give a node another address, if any."""
+    inventory_machine = inventory.nodes.get(name) if inventory else None
     edits: list[Edit] = []
     machine: list[Edit] = []
-    if address is not None and known is not None and known.address is not None:
+    if address is not None and inventory_machine is not None and inventory_machine.address is not None:
         machine.append(SetValue(("nodes", name, "address"), address))
     elif address is not None:
         key = _group_of(blueprint)[name]
@@ -213,9 +215,9 @@ def _key(names: Sequence[str], old: str) -> str:
     return re.sub(r"(?<![0-9])([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 
 
-def _follows(name: str, other: str) -> bool:
+def _follows(name: str, successor: str) -> bool:
     """Return True if both fit into one pair of brackets in this order: a higher last number, and padded alike."""
-    first, second = (re.fullmatch(r"(.*[^0-9]|)([0-9]+)", text) for text in (name, other))
+    first, second = (re.fullmatch(r"(.*[^0-9]|)([0-9]+)", text) for text in (name, successor))
     if first is None or second is None or first[1] != second[1] or int(second[2]) <= int(first[2]):
         return False
     padded = any(number.startswith("0") and number != "0" for number in (first[2], second[2]))
@@ -233,13 +235,15 @@ def _group_to_grow(blueprint: Blueprint, new: Newcomers) -> str:
             raise EditError(f"{new.like} is not a node of this blueprint", f"its nodes: {hostlist.fold(groups)}")
         return groups[new.like]
     stems = {_stem(name) for name in new.names}
-    alike = sorted({key for name, key in groups.items() if _stem(name) in stems})
-    if len(alike) != 1 or len(stems) != 1:
+    similar = sorted({key for name, key in groups.items() if _stem(name) in stems})
+    if len(similar) != 1 or len(stems) != 1:
         which = (
-            f"{hostlist.fold(new.names)} could belong to {', '.join(alike)}" if alike else "no group has similar names"
+            f"{hostlist.fold(new.names)} could belong to {', '.join(similar)}"
+            if similar
+            else "no group has similar names"
         )
         raise EditError(f"{which}: the group that grows is not clear", "name one of its nodes: --like NODE")
-    return alike[0]
+    return similar[0]
 
 
 def _stem(name: str) -> str:
@@ -253,16 +257,16 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
         return new.addresses
     if group.addresses is None:
         raise EditError("the inventory has this group's addresses", "give the new ones: --addresses 10.20.0.[43-44]")
-    taken = {
+    used = {
         address
         for node_group in blueprint.nodes.values()
         if node_group.addresses
         for address in hostlist.expand(node_group.addresses)
     }
-    taken |= {machine.address for machine in (inventory.nodes.values() if inventory else ()) if machine.address}
+    used |= {machine.address for machine in (inventory.nodes.values() if inventory else ()) if machine.address}
     last = ipaddress.IPv4Address(hostlist.expand(group.addresses)[-1])
     following = tuple(str(last + step) for step in range(1, len(new.names) + 1))
-    clash = [address for address in following if address in taken]
+    clash = [address for address in following if address in used]
     if clash:
         raise EditError(f"the next address after the group's last, {clash[0]}, is in use", "say others: --addresses")
     return following
@@ -270,12 +274,12 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
 
 def _grown(text: str, members: Sequence[str], new: Sequence[str]) -> str:
     """Add new nodes to a node set where it names all of their group."""
-    return node_sets.rewritten(text, lambda _, named: (*named, *new) if set(members) <= set(named) else named, spelled)
+    return node_sets.rewritten(text, lambda _, names: (*names, *new) if set(members) <= set(names) else names, spelled)
 
 
-def _shrunk(text: str, gone: Collection[str]) -> str:
+def _shrunk(text: str, removed: Collection[str]) -> str:
     """Remove nodes from a node set; an empty result is refused with its place when it is read."""
-    return node_sets.rewritten(text, lambda _, named: tuple(name for name in named if name not in gone), spelled)
+    return node_sets.rewritten(text, lambda _, names: tuple(name for name in names if name not in removed), spelled)
 
 
 def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
@@ -283,7 +287,7 @@ def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
 
 
 def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
-    """Every place outside `nodes` with node sets."""
+    """Yield every place with node sets outside `nodes`."""
     for name, partition in blueprint.slurm.partitions.items():
         yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
     for name, reservation in blueprint.slurm.reservations.items():
@@ -306,7 +310,7 @@ def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
                 yield ("fabrics", name, "endpoints", end, "nodes"), (ends.nodes,)
 
 
-def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:
+def _require_declared(blueprint: Blueprint, names: Collection[str]) -> None:
     groups = _group_of(blueprint)
     unknown = [name for name in names if name not in groups]
     if unknown:
@@ -321,7 +325,7 @@ def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> No
 
 
 def node_set_names(blueprint: Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
-    """Return the names for node sets in a blueprint whose nodes are right."""
+    """Return the names for node sets in a blueprint with valid nodes."""
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
     return set_names(blueprint.nodes, group_of, racks_of(blueprint.site), pinned)

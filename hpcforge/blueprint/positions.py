@@ -17,12 +17,12 @@ def given_places(
 ) -> dict[str, Place]:
     """Return the place of each node of a group: its pinned one where the group has it, else the next free one."""
     places = [(name, u) for name in hostlist.expand(rack) for u in units]
-    there = set(places)
-    stay = {name: pinned[name] for name in names if pinned.get(name) in there}
-    taken = set(stay.values())
-    free = iter([place for place in places if place not in taken])
-    found = {name: stay.get(name) or next(free, None) for name in names}
-    return {name: place for name, place in found.items() if place is not None}
+    valid = set(places)
+    stay = {name: pinned[name] for name in names if pinned.get(name) in valid}
+    occupied = set(stay.values())
+    free = iter([place for place in places if place not in occupied])
+    by_node = {name: stay.get(name) or next(free, None) for name in names}
+    return {name: place for name, place in by_node.items() if place is not None}
 
 
 def with_positions(inventory: str, positions: Mapping[str, Place]) -> str:

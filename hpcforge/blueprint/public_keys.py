@@ -17,7 +17,7 @@ _KEY_TYPES = rf"{_HOST_KEY_TYPES}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh
 _PUBLIC_KEY = rf"(?:{_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [A-Za-z0-9@._+:/ -]{{1,200}})?"
 _HOST_KEY = rf"(?:{_HOST_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [!-~]{{1,200}})?"
 
-_A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # how one looks
+_A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # an example
 _KEY_LINE = Matches(
     _PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options", _A_KEY, guess=suggestions.plainer
 )
@@ -25,7 +25,7 @@ _KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file", "k
 
 
 def is_path(key: str) -> bool:
-    """Tell whether an entry of a user's keys is the path of a file, not a key."""
+    """Return whether an entry of a user's keys is the path of a file, not a key."""
     return key.endswith(".pub") and not re.match(_KEY_TYPES, key)
 
 
@@ -40,7 +40,7 @@ def _user_key(text: str) -> str:
 
 
 def public_key(text: str) -> str:
-    """Return one line of a .pub file if it is a public key. Raises PydanticCustomError; never shows what is none."""
+    """Return one line of a .pub file if it is a public key. Raises PydanticCustomError; never shows another line."""
     if not re.fullmatch(_PUBLIC_KEY, text):
         raise refusal("is not an OpenSSH public key", "one key a line: type, base64, comment; no options")
     return _public_key(text)

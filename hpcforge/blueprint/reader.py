@@ -24,10 +24,10 @@ from hpcforge.blueprint.yaml_mistakes import explain, less_deep
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
 MAX_VALUES = 250_000  # 100 MB and a second to read
-MAX_MACHINE_VALUES = 1_000_000  # of an inventory: 100,000 nodes with an address and a host key each have 700,000
+MAX_MACHINE_VALUES = 1_000_000  # values of an inventory: 100,000 nodes with an address and a host key have 700,000
 MAX_LINES = 500_000
 
-_COMMENT = re.compile(r": (#[\w.-]++) *+$")  # one word right behind the `#`
+_COMMENT = re.compile(r": (#[\w.-]++) *+$")  # one word directly behind the `#`
 _IS_IT_THIS_FILE = "is this the right file?"
 
 Loc = tuple[str | int, ...]
@@ -66,13 +66,13 @@ Tree = Scalar | Sequence | Mapping
 
 @dataclass(frozen=True)
 class Document:
-    """What was read: the root mapping (empty after errors that stop the parser) and what is wrong with the YAML."""
+    """A file after reading: the root mapping (empty after errors that stop the parser) and the errors of its YAML."""
 
     source: SourceFile
     root: Mapping
     diagnostics: tuple[Diagnostic, ...] = ()
-    complete: bool = True  # False: the parser stopped, so that what is missing means nothing
-    sha256: str = ""  # of the bytes that were read
+    complete: bool = True  # False: the parser stopped, so a missing key means nothing
+    sha256: str = ""  # checksum of the bytes that were read
 
 
 def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
@@ -127,16 +127,16 @@ def plain(tree: Tree) -> Any:
 
 
 def find(tree: Tree, loc: Loc) -> Tree | None:
-    """Return the subtree at a location, None where there is none."""
-    found: Tree | None = tree
+    """Return the subtree at a location, or None."""
+    subtree: Tree | None = tree
     for step in loc:
-        if isinstance(found, Mapping) and isinstance(step, str):
-            found = found.entries.get(step)
-        elif isinstance(found, Sequence) and isinstance(step, int) and step < len(found.items):
-            found = found.items[step]
+        if isinstance(subtree, Mapping) and isinstance(step, str):
+            subtree = subtree.entries.get(step)
+        elif isinstance(subtree, Sequence) and isinstance(step, int) and step < len(subtree.items):
+            subtree = subtree.items[step]
         else:
             return None
-    return found
+    return subtree
 
 
 def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
@@ -148,7 +148,7 @@ def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
         return parent.keys[step] if key or (isinstance(value, Scalar) and value.text is None) else value.mark
     if isinstance(parent, Sequence) and isinstance(step, int) and step < len(parent.items):
         return parent.items[step].mark
-    if isinstance(parent, Scalar) and step == 0:  # a list of one, written short
+    if isinstance(parent, Scalar) and step == 0:  # a list of one item, written short
         return parent.mark
     return mark_of(root, loc[:-1], key=True) if loc else root.mark
 
@@ -179,7 +179,7 @@ def values_in_comments(document: Document) -> Iterator[Diagnostic]:
                 line = source.lines[mark.line - 1] if mark.line <= len(source.lines) else ""
                 if word := _COMMENT.search(line, mark.column - 1):
                     quoted = quote(f'{key}: "{word[1]}"')
-                    hint = f"what follows is a comment; as a value: {quoted}"  # the word of a password is not shown
+                    hint = f"what follows is a comment; as a value: {quoted}"  # the word may be a password
                     yield Diagnostic("warning", f"{quote(key)} has no value", source, mark, hint)
             trees += tree.entries.values()
         elif isinstance(tree, Sequence):
@@ -199,7 +199,7 @@ class _Builder:
         self.max_values = max_values
         self.diagnostics: list[Diagnostic] = []
         self.open: list[Sequence | Mapping] = []
-        self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping: a key that awaits its value
+        self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping the key that waits for its value
         self.root: Tree | None = None
         self.documents = 0
         self.values = 0
@@ -215,7 +215,7 @@ class _Builder:
                     break
         except yaml.YAMLError as error:
             shallower = less_deep(error, text)
-            if shallower is not None:  # our own limit is passed before the parser's
+            if shallower is not None:  # hpcforge's limit is reached before the parser's
                 return _Builder(self.source, self.max_values).build(shallower)
             self._error(*explain(error, self.source, text))
             complete = False
@@ -223,12 +223,12 @@ class _Builder:
             message = f"the file has more than {self.max_values:,} keys and values"
             return _failed(self.source, message, hint=_IS_IT_THIS_FILE)
         if isinstance(self.root, Mapping):
-            return Document(self.source, self.root, self._said(), complete)
+            return Document(self.source, self.root, self._all_diagnostics(), complete)
         if complete:
-            said = "empty" if self.root is None else "not a mapping of keys to values"
+            content = "empty" if self.root is None else "not a mapping of keys to values"
             hint = None if self.root is None else "write `key: value`, with a space after the colon, a line each"
-            self._error(f"the file is {said}", Mark(1, 1), hint)
-        return Document(self.source, Mapping(Mark(1, 1)), self._said(), complete=False)
+            self._error(f"the file is {content}", Mark(1, 1), hint)
+        return Document(self.source, Mapping(Mark(1, 1)), self._all_diagnostics(), complete=False)
 
     def _take(self, event: Any) -> bool:
         """Take one event; False ends reading."""
@@ -238,7 +238,7 @@ class _Builder:
                 self._error("a second document", _mark(event), "keep the part above `---` in this file")
                 return False
         elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self.aliases:  # once each: a bomb has thousands
+            if event.anchor not in self.aliases:  # once for each: a bomb has thousands
                 self._error(
                     f"aliases are not accepted: {quote(f'*{event.anchor}')}", _mark(event), "write the value out"
                 )
@@ -285,7 +285,7 @@ class _Builder:
             self._enter(parent, *waiting, tree)
 
     def _key(self, tree: Tree) -> str:
-        """Return a key's text; one that is no text was said, and becomes a key that the schema need not see."""
+        """Return a key's text; another key was reported, and becomes one that the schema ignores."""
         if isinstance(tree, Scalar) and tree.text is not None:
             if tree.text == "<<":
                 self._error("merge keys are not accepted: `<<`", tree.mark, "write the values out")
@@ -325,7 +325,7 @@ class _Builder:
         if self.errors <= MAX_KEPT:
             self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
 
-    def _said(self) -> tuple[Diagnostic, ...]:
+    def _all_diagnostics(self) -> tuple[Diagnostic, ...]:
         return (*self.diagnostics, *others(self.source, self.errors - MAX_KEPT))
 
 

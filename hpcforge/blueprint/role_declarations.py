@@ -21,14 +21,14 @@ from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.errors import ExpectedError
 
-ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
+ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME names a role of `software.site_roles`
 A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
 _DECLARES = re.compile(r"^(?:services|vars|container_runtime|memory):", re.MULTILINE)
 ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
 
 
 class DeclarationError(ExpectedError):
-    """What a role declares is wrong."""
+    """An error in a role's declaration."""
 
     kind = "invalid"
     hint = "the error is in a role, not in the blueprint; hpcforge role check FOLDER shows where"
@@ -48,7 +48,7 @@ class MemoryNeed(BaseModel):
 
 
 class _RoleFile(BaseModel):
-    """Of a role.yaml what a blueprint may then speak of."""
+    """The parts of a role.yaml that add to a blueprint."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -84,16 +84,16 @@ class RoleDeclarations:
     on: Mapping[str, str]
     roles: tuple[str, ...]
     container_runtimes: tuple[str, ...] = ()
-    accepted: Mapping[str, str] = field(default_factory=dict)  # kinds of contributions, by the role that accepts them
+    accepted: Mapping[str, str] = field(default_factory=dict)  # role by the kind of contribution that it accepts
 
-    memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # by role, of those that declare it
+    memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # memory by role, if the role declares any
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
     """Read the declarations of the roles in these folders. Raise `DeclarationError`."""
     offers: dict[str, Offer] = {}
-    said = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
-    for folder, declaration in said.items():
+    declarations = {path: _read_declaration(path) for folder in folders for path in having(folder, ROLES.file)}
+    for folder, declaration in declarations.items():
         path = folder / ROLES.file
         for name, offer in declaration.services.items():
             if name in offers:
@@ -105,37 +105,37 @@ def read_declared(*folders: Path) -> RoleDeclarations:
             if variable.needs and variable.needs not in declaration.vars:
                 raise DeclarationError(f"{path}: vars.{name}: needs: the role has no variable {variable.needs}")
     runtimes: dict[str, Path] = {}
-    for folder, declaration in said.items():
+    for folder, declaration in declarations.items():
         if (runtime := declaration.container_runtime) is not None:
             if runtime in runtimes:
-                other = runtimes[runtime].name
+                first_role = runtimes[runtime].name
                 raise DeclarationError(
-                    f"{folder / ROLES.file}: container_runtime: role {other} provides {runtime}, too"
+                    f"{folder / ROLES.file}: container_runtime: role {first_role} provides {runtime}, too"
                 )
             runtimes[runtime] = folder
-    chosen = {path.name: declaration for path, declaration in said.items() if declaration.vars}
+    chosen = {path.name: declaration for path, declaration in declarations.items() if declaration.vars}
     return RoleDeclarations(
         offers,
         {role: declaration.vars for role, declaration in chosen.items()},
         {role: declaration.on for role, declaration in chosen.items()},
-        tuple(path.name for path in said),
+        tuple(path.name for path in declarations),
         tuple(runtimes),
         {kind: role for role, declaration in chosen.items() for kind in declaration.accepts},
         {
             path.name: RoleMemory(
                 declaration.memory, tuple(declaration.services), declaration.scheduler, declaration.on == "true"
             )
-            for path, declaration in said.items()
+            for path, declaration in declarations.items()
             if declaration.memory
         },
     )
 
 
-def _said(folder: Path) -> _RoleFile:
+def _read_declaration(folder: Path) -> _RoleFile:
     path = folder / ROLES.file
     try:
         text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")
-        if not _DECLARES.search(text):  # most roles: reading YAML takes longer
+        if not _DECLARES.search(text):  # most roles declare nothing, and reading YAML takes longer
             return _RoleFile()
         return _RoleFile.model_validate(_yaml(text, path))
     except OSError as error:
@@ -145,7 +145,7 @@ def _said(folder: Path) -> _RoleFile:
             f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}{_new_name(detail)}" for detail in error.errors()
         )
         raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error
-    except ValueError as error:  # it lies elsewhere, or is not UTF-8
+    except ValueError as error:  # the file is outside the folder, or is not UTF-8
         raise DeclarationError(f"{path}: the file cannot be read: {error}") from error
 
 

@@ -142,8 +142,8 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
     elsewhere = {key: f"write it under `{place}`" for key, place in variables_of(declared.variables).items()}
     services[0].not_keys = elsewhere
-    known = {kind: f"did you mean `{role}`?" for kind, role in declared.accepted.items()}
-    model.not_keys = {**elsewhere, **known, **model.not_keys}
+    accepted = {kind: f"did you mean `{role}`?" for kind, role in declared.accepted.items()}
+    model.not_keys = {**elsewhere, **accepted, **model.not_keys}
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
     software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))

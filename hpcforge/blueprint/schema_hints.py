@@ -19,23 +19,27 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.suggestions import pairs, whole
 
 _MAPPINGS = (dict, Mapping)
-_PART = 3  # letters of a key that is a part of one that there is
-_SHOWN = 6  # entries of a list that are written out
+_PART = 3  # letters of a word that is part of an existing key
+_SHOWN = 6  # entries of a list that are shown
 
 
 def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
     """Say how to write a value of the wrong kind: text where a list is due, a list where a mapping is, and so on."""
-    wanted, key = _bare(_annotation_at(model, loc)), str(loc[-1]) if loc else ""
-    if isinstance(value, str) and (_is_model(wanted) or get_origin(wanted) in _MAPPINGS) and (mapping := pairs(value)):
+    expected, key = _bare(_annotation_at(model, loc)), str(loc[-1]) if loc else ""
+    if (
+        isinstance(value, str)
+        and (_is_model(expected) or get_origin(expected) in _MAPPINGS)
+        and (mapping := pairs(value))
+    ):
         return f"Write {quote(f'{key}: {mapping}')}."
-    if get_origin(wanted) is tuple:
+    if get_origin(expected) is tuple:
         return _as_list(value)
-    if get_origin(wanted) in _MAPPINGS:
-        inner = _bare(get_args(wanted)[1])
+    if get_origin(expected) in _MAPPINGS:
+        inner = _bare(get_args(expected)[1])
         entry = _required(inner, None) if _is_model(inner) else "..."
         return f"Write {quote(f'{key}: {{NAME: {entry}}}')}."
-    if _is_model(wanted):
-        entry = _required(wanted, value)
+    if _is_model(expected):
+        entry = _required(expected, value)
         return f"Write {quote(entry if isinstance(loc[-1], int) else f'{key}: {entry}')}."
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         shown = ",".join(value[:_SHOWN]) + ",..." * (len(value) > _SHOWN)
@@ -59,8 +63,8 @@ def _required(model: type[BaseModel], value: Any) -> str:
     fits = (
         isinstance(value, str) and re.fullmatch(r"[\w./-]{1,80}", value) and (len(keys) == 1 or not value.isdecimal())
     )
-    given = value if fits else "..."
-    return "{" + ", ".join(f"{key}: {'...' if place else given}" for place, key in enumerate(keys)) + "}"
+    shown = value if fits else "..."
+    return "{" + ", ".join(f"{key}: {'...' if place else shown}" for place, key in enumerate(keys)) + "}"
 
 
 @cache
@@ -72,29 +76,29 @@ def renamed_keys() -> Mapping[str, str]:
 
 
 def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the hint for a key that there is not, and the key that it was probably meant to be."""
+    """Return the hint for an unknown key, and the key that it probably stands for."""
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
-    known = list(aliases(around)) if around else []
-    old = {name: new for name, new in renamed_keys().items() if new in known}
+    declared = list(aliases(around)) if around else []
+    old = {name: new for name, new in renamed_keys().items() if new in declared}
     if key in (not_keys := getattr(around, "not_keys", {})):
         return not_keys[key], None
     parent: Any = data
     for step in loc[:-1]:
         parent = parent[step]
     if around and parent[key] is None and isinstance(parent, dict):
-        if told := _no_value(key, known):
-            return told
+        if hint_and_key := _no_value(key, declared):
+            return hint_and_key
         before = list(parent)[: list(parent).index(key)]
-        if before and before[-1] in known and isinstance(parent[before[-1]], str):
+        if before and before[-1] in declared and isinstance(parent[before[-1]], str):
             hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
-            return hint or closest_or_all(key, known), None if hint else closest(key, known)
-    close = closest(key, [*known, *old])
+            return hint or closest_or_all(key, declared), None if hint else closest(key, declared)
+    close = closest(key, [*declared, *old])
     if close is not None and close in old and _odd_space(key) is None:
         return f"did you mean `{old[close]}`?", old[close]
-    within = [name for name in known if len(key) >= _PART and key in name]
+    within = [name for name in declared if len(key) >= _PART and key in name]
     if close is None and len(within) == 1:
         return f"did you mean `{within[0]}`?", within[0]
-    return _odd_space(key) or closest_or_all(key, known), closest(key, known)
+    return _odd_space(key) or closest_or_all(key, declared), closest(key, declared)
 
 
 def _odd_space(key: str) -> str | None:
@@ -102,11 +106,11 @@ def _odd_space(key: str) -> str | None:
     return odd and f"write a space for U+{ord(odd):04X} {unicodedata.name(odd, '')}".rstrip()
 
 
-def _no_value(key: str, known: list[str]) -> tuple[str, str] | None:
+def _no_value(key: str, declared: list[str]) -> tuple[str, str] | None:
     """`{user:ops}` and `{user ops}`: within braces both are keys without a value."""
     for mark in (":", "=", " "):
-        name, found, value = key.partition(mark)
-        if found and value and name.strip() in known:
+        name, separator, value = key.partition(mark)
+        if separator and value and name.strip() in declared:
             return f"write {quote(f'{name.strip()}: {value.strip()}')}, with a colon and a space", name.strip()
     return None
 

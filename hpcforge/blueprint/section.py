@@ -22,7 +22,7 @@ from hpcforge.blueprint import values as v
 class Section(BaseModel):
     """A mapping with known keys. A key without a value counts as absent."""
 
-    not_keys: ClassVar[Mapping[str, str]] = {}  # what might be taken for a key here, and why it is none
+    not_keys: ClassVar[Mapping[str, str]] = {}  # words that look like keys here, with the reason why they are not
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False, defer_build=True
@@ -32,13 +32,13 @@ class Section(BaseModel):
     @classmethod
     def _drop_empty(cls, data: Any) -> Any:
         if isinstance(data, dict) and None in data.values():
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            return {key: value for key, value in data.items() if value is not None or key not in known}
+            keys = {field.alias or name for name, field in cls.model_fields.items()}
+            return {key: value for key, value in data.items() if value is not None or key not in keys}
         return data
 
 
 class LazySection:
-    """A part of a file whose validators are made when one is written: that takes longer than to read most files."""
+    """A part of a file whose validators are built at first use: that takes longer than reading most files."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Know the type, and do nothing with it yet."""
@@ -49,7 +49,7 @@ class LazySection:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Give editors the type itself."""
-        return handler(core_schema.definitions_schema(self._adapter().core_schema, []))  # wrapped, so that it is named
+        return handler(core_schema.definitions_schema(self._adapter().core_schema, []))  # wrapped, to have a name
 
 
 def schema_of(section: type[Section], title: str, names: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The folders of a blueprint for a site's own roles and smoke tests, each beside the shipped ones.
+"""The folders of a blueprint for a site's own roles and smoke tests, next to the shipped ones.
 
-They are read before the rest of the blueprint, since what that may say follows from what is in them.
+They are read before the rest of the blueprint, since they decide which keys are valid there.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hpcforge.blueprint.values import FILE_PATH
 
 @dataclass(frozen=True)
 class Addition:
-    """What a site may add in folders of its own: in each of them a folder NAME with a certain file in it."""
+    """A kind of folder that a site may add: each folder NAME in it has a certain file."""
 
-    what: str  # as people call one
-    file: str  # that makes a folder one
+    what: str  # the word in messages, such as "role"
+    file: str  # a folder with this file is one
     key: Loc  # where a blueprint names the folders
-    known_by: tuple[Loc, ...]  # what of a blueprint follows from those there are
+    known_by: tuple[Loc, ...]  # parts of a blueprint that depend on the existing folders
     is_name: Callable[[str], object]
-    a_name: str  # how a name is made, for people
+    a_name: str  # the form of a name, for messages
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class OwnFolders:
 
 def own_folders(document: Document, addition: Addition, blueprint_folder: Path, shipped: Path) -> OwnFolders:
     """Return the folders that a blueprint names, relative to its own. One with an error is left out."""
-    folders, there, findings = [shipped], [shipped], []
-    for index, named in _named(document, addition):
-        folder = blueprint_folder / named
-        wrong = [*_wrong(addition, folder, there, shipped)]
+    folders, readable, findings = [shipped], [shipped], []
+    for index, written in _written_paths(document, addition):
+        folder = blueprint_folder / written
+        wrong = [*_wrong(addition, folder, readable, shipped)]
         findings += [Finding((*addition.key, index), message, hint) for message, hint in wrong]
         if not wrong:
             folders.append(folder)
         if _in(folder, addition):
-            there.append(folder)
+            readable.append(folder)
     return OwnFolders(tuple(folders), tuple(findings), _unread(document, addition) if findings else document)
 
 
@@ -79,7 +79,7 @@ def _without(tree: Mapping, loc: Loc) -> Mapping:
     return replace(tree, entries={**tree.entries, key: unread})
 
 
-def _named(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
+def _written_paths(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
     """Yield the values that can be a path; the schema reports errors in all others."""
     listed = find(document.root, addition.key)
     for index, item in enumerate(listed.items if isinstance(listed, Items) else ()):
@@ -88,29 +88,29 @@ def _named(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
 
 
 def _wrong(addition: Addition, folder: Path, before: Sequence[Path], shipped: Path) -> Iterator[tuple[str, str | None]]:
-    """Why a folder cannot be used, each with a hint; `before` are those before it that have something in them."""
-    what, name, inside = addition.what, quote(folder.name), _in(folder, addition)
+    """Yield why a folder cannot be used, each with a hint; `before` are earlier folders with content."""
+    kind, name, inside = addition.what, quote(folder.name), _in(folder, addition)
     try:
-        there = folder.is_dir()
-        same = any(folder.samefile(other) for other in before) if there else False
+        exists = folder.is_dir()
+        same = any(folder.samefile(earlier) for earlier in before) if exists else False
     except OSError as error:
         yield f"{name} cannot be read: {error.strerror}", None
         return
-    if not there:
+    if not exists:
         yield f"the folder {name} does not exist", f"a path is relative to the blueprint; looked for as {folder}"
     elif same:
-        yield f"{name} is already a folder of {what}s", "leave it out"
+        yield f"{name} is already a folder of {kind}s", "leave it out"
     elif not inside:
         within = (folder / addition.file).is_file()
-        example = f"{folder.name}/{what.upper().replace(' ', '_')}/{addition.file}"
+        example = f"{folder.name}/{kind.upper().replace(' ', '_')}/{addition.file}"
         yield (
-            f"{name} is {f'a {what} itself' if within else f'no folder of {what}s'}",
-            "name the folder around it" if within else f"each {what} is a folder in it: {example}",
+            f"{name} is {f'a {kind} itself' if within else f'no folder of {kind}s'}",
+            "name the folder around it" if within else f"each {kind} is a folder in it: {example}",
         )
     for added_name in () if same else inside:
         if not addition.is_name(added_name):
-            yield f"{quote(added_name)} in it is not a {what} name", addition.a_name
-        for other in before:
-            if added_name in _in(other, addition):
-                whose = f"a shipped {what}" if other == shipped else f"in {quote(other.name)}"
-                yield f"{quote(added_name)} in it is {whose}, too", f"rename it: a {what} cannot replace another"
+            yield f"{quote(added_name)} in it is not a {kind} name", addition.a_name
+        for earlier in before:
+            if added_name in _in(earlier, addition):
+                owner = f"a shipped {kind}" if earlier == shipped else f"in {quote(earlier.name)}"
+                yield f"{quote(added_name)} in it is {owner}, too", f"rename it: a {kind} cannot replace another"

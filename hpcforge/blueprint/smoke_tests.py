@@ -29,10 +29,10 @@ from hpcforge.launchers import CONTAINERS, LAUNCHERS, ContainerName, LauncherNam
 
 # The launches of a smoke test, as its `test.yaml` lists them, and the ranks that they need.
 MOST_LAUNCHES = 16
-ADDED = ("launch", "scratch")  # options that the program of a test with launches gets besides its own
+ADDED = ("launch", "scratch")  # further options of a program whose test has launches
 _NO_KILL = "a launch that ends by itself is not killed"
 
-# What hpcforge sets for each process, and what changes how programs are found or loaded.
+# Variables that hpcforge sets for each process, and variables that change how programs are located or loaded.
 _SET = re.compile(
     r"PATH|HOME|LANG|OMP_NUM_THREADS|TMPDIR|XDG_CACHE_HOME|USE_LIBUV|IFS|ENV|PET_(?:NODE_RANK|NNODES|NPROC.*|RDZV.*|MASTER.*)"
     r"|(?:PYTHON|LD_|SLURM|BASH).*|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
@@ -49,7 +49,7 @@ LaunchName = Annotated[
 _Name = Annotated[
     str, v.Matches(r"[A-Z][A-Z0-9_]{0,63}", "an environment variable: upper-case letters, digits and _", "NCCL_DEBUG")
 ]
-# srun takes names and values as one word with commas between.
+# srun takes variables as one word, separated by commas.
 _Value = Annotated[
     str, v.Matches(r"[A-Za-z0-9_./:@+-]{1,200}", "a value of up to 200 letters, digits and _./:@+-", "INFO")
 ]
@@ -83,7 +83,7 @@ class LaunchSection(Section):
 
 
 def ranked(launcher: str | None, launches: Mapping[str, LaunchSection]) -> bool:
-    """Whether any launch starts ranks, of which rank 0 reports for all; `launcher` is the test's."""
+    """Return whether any launch starts ranks, of which rank 0 reports for all; `launcher` is the test's."""
     names = [launch.launcher or launcher for launch in launches.values()] or [launcher]
     return any(LAUNCHERS[name].ranked for name in names if name and name in LAUNCHERS)
 
@@ -114,8 +114,8 @@ def launch_findings(
             yield Finding((*loc, "ranks_divided_by"), f"`{name}` has no ranks to divide", hint, key=True)
         for variable in launch.environment:
             if _SET.fullmatch(variable):
-                where = (*loc, "environment", variable)
-                yield Finding(where, f"{quote(variable)} is set by hpcforge or Slurm", "remove it", key=True)
+                variable_loc = (*loc, "environment", variable)
+                yield Finding(variable_loc, f"{quote(variable)} is set by hpcforge or Slurm", "remove it", key=True)
 
 
 Shown = Literal["number", "count", "size", "text"]
@@ -131,17 +131,17 @@ Bound = Literal[
 ]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
 Operation = Literal["point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
-OneGpu = Literal["bf16-product", "host-copy"]  # what each GPU does by itself
-_UNITS = {"bf16-product": "TFLOP/s"}  # of what is derived; of all else GB/s
+OneGpu = Literal["bf16-product", "host-copy"]  # operations of each GPU alone
+_UNITS = {"bf16-product": "TFLOP/s"}  # units of derived numbers; all others are in GB/s
 Level = Literal["smoke", "quick", "standard"]
-LEVELS: tuple[Level, ...] = get_args(Level)  # each has the tests of those before it
+LEVELS: tuple[Level, ...] = get_args(Level)  # each level includes the tests of the levels before it
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,39})(?::([a-z_]{1,20}))?\}")
-OF_NODES = ("median", "worst", "worst_node")  # of the numbers of several nodes
+OF_NODES = ("median", "worst", "worst_node")  # summaries of the numbers of several nodes
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_TAKEN = frozenset({"ranks", "in_turn", "torch"}) | sys.stdlib_module_names  # programs share one folder on a node
-_SAID = frozenset({"event", "test", "host", "rank", "task"})  # what an event says besides its measures
+_TAKEN = frozenset({"ranks", "in_turn", "torch"}) | sys.stdlib_module_names  # all programs are in one folder of a node
+_SAID = frozenset({"event", "test", "host", "rank", "task"})  # keys of an event besides its measures
 
 MeasureName = Annotated[
     str,
@@ -152,9 +152,9 @@ MeasureName = Annotated[
         _SAID,
     ),
 ]
-# What a program is told besides its options: by us, by whoever tests the tests, or by people.
+# Options of each program besides its own: from hpcforge, from tests of the smoke tests, and from people.
 _TOLD = frozenset({"json", "timeout_s", "limit_s", "inject", "next", "help"})
-_HOLD_COMMAS = ("text", "path")  # types of which a list could not be told apart again
+_HOLD_COMMAS = ("text", "path")  # types whose lists could not be separated again
 OptionName = Annotated[
     str,
     v.Matches(
@@ -339,14 +339,14 @@ class SmokeTestSpec(Section):
 
 @dataclass(frozen=True)
 class SmokeTestFolder:
-    """A smoke test: where it is, and what it says of itself."""
+    """A smoke test: its folder, and its test.yaml."""
 
     path: Path
     spec: SmokeTestSpec
 
     @property
     def program(self) -> Path:
-        """What runs."""
+        """Return the program's path."""
         return self.path / f"{self.path.name}.py"
 
 
@@ -366,22 +366,22 @@ SMOKE_TESTS = Addition(
 
 def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     """Load the smoke tests of folders that have a `test.yaml`, by name. Raise InvalidInput with all errors."""
-    found, wrong = {}, list[Diagnostic]()
+    loaded, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
-        draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
+        draft, diagnostics = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
         spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
-        said += [*draft.place(_findings(draft)), *draft.place(_of_imports(path, spec)), *_of_folder(path)]
-        errors = [entry for entry in said if entry.severity == "error"]
-        wrong += said if errors else ()
+        diagnostics += [*draft.place(_findings(draft)), *draft.place(_import_errors(path, spec)), *_folder_errors(path)]
+        errors = [entry for entry in diagnostics if entry.severity == "error"]
+        wrong += diagnostics if errors else ()
         if isinstance(draft.model, SmokeTestSpec) and not errors:
-            found[path.name] = SmokeTestFolder(path, draft.model)
+            loaded[path.name] = SmokeTestFolder(path, draft.model)
     if wrong:
         raise InvalidInput(wrong)
-    return found
+    return loaded
 
 
-def _of_imports(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
-    """Yield modules that are not beside a test's folder, or whose names are taken."""
+def _import_errors(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
+    """Yield modules outside a test's folder, and modules whose names are taken."""
     for number, name in enumerate(spec.needs.imports if spec else ()):
         place = ("needs", "imports", number)
         if not _is_name(name):
@@ -398,12 +398,12 @@ def imported(folder: Path, name: str) -> Path:
     return of_test if os.path.lexists(of_test) else folder.parent / f"{name}.py"
 
 
-def _of_folder(folder: Path) -> Iterator[Diagnostic]:
+def _folder_errors(folder: Path) -> Iterator[Diagnostic]:
     """Report the errors of a folder beside those of its file."""
     name, source = folder.name, SourceFile(str(folder / SMOKE_TESTS.file))
     if not _is_name(name):
-        why = f"{quote(name)} cannot be a test's name"
-        yield Diagnostic("error", why, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
+        message = f"{quote(name)} cannot be a test's name"
+        yield Diagnostic("error", message, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
     elif not os.path.lexists(folder / f"{name}.py"):
         yield Diagnostic(
             "error", f"there is no `{name}.py` beside it", source, None, "the program has the folder's name"
@@ -421,13 +421,13 @@ def _findings(draft: Draft) -> Iterator[Finding]:
     measures: Mapping[str, MeasureSection] | None = draft.sections["measures"]
     if measures is None or not draft.intact("measures"):
         return
-    apart = not (draft.intact("launcher") and ranked(draft.sections["launcher"], draft.sections["launches"] or {}))
-    yield from _texts(measures, draft.sections["thresholds"] or {}, apart and not draft.sections["launches"])
+    per_node = not (draft.intact("launcher") and ranked(draft.sections["launcher"], draft.sections["launches"] or {}))
+    yield from _texts(measures, draft.sections["thresholds"] or {}, per_node and not draft.sections["launches"])
     if draft.sections["headline"] is not None and draft.intact("headline"):
-        yield from _headline(draft.sections["headline"], measures, apart)
+        yield from _headline(draft.sections["headline"], measures, per_node)
     if draft.intact("thresholds"):
         for name, line in draft.sections["thresholds"].items():
-            yield from _line(("thresholds", name), name, line, measures, apart)
+            yield from _line(("thresholds", name), name, line, measures, per_node)
 
 
 def _options(draft: Draft) -> Iterator[Finding]:
@@ -476,31 +476,35 @@ def option_text(value: Any) -> str:
 
 
 def _texts(
-    measures: Mapping[str, MeasureSection], lines: Mapping[str, ThresholdSection], apart: bool
+    measures: Mapping[str, MeasureSection], lines: Mapping[str, ThresholdSection], per_node: bool
 ) -> Iterator[Finding]:
     """Yield measures that are texts where only numbers are compared."""
     for name in (name for name, measure in measures.items() if measure.format == "text"):
-        if not apart:
+        if not per_node:
             hint = "use the launcher srun or plain, without launches"
             yield Finding(("measures", name, "format"), "a text is compared only where each node reports", hint)
         if name in lines:
             yield Finding(("thresholds", name), f"{quote(name)} is a text and has no limit", "remove it", key=True)
 
 
-def _headline(text: str, measures: Mapping[str, MeasureSection], apart: bool) -> Iterator[Finding]:
+def _headline(text: str, measures: Mapping[str, MeasureSection], per_node: bool) -> Iterator[Finding]:
     rest = PLACEHOLDER.sub("", text)
     if "{" in rest or "}" in rest:
         yield Finding(("headline",), "braces without a measure", "write {NAME}, {NAME:worst} or {NAME:worst_node}")
-    for name, of in PLACEHOLDER.findall(text):
+    for name, which in PLACEHOLDER.findall(text):
         if name not in measures:
             yield Finding(("headline",), f"{quote(name)} is not a measure of this test", did_you_mean(name, measures))
         elif measures[name].format == "text":
             yield Finding(("headline",), f"{quote(name)} is a text", "name a measure that is a number")
-        elif of and of not in OF_NODES:
-            yield Finding(("headline",), f"{quote(of)} is not accepted after a measure", did_you_mean(of, OF_NODES))
-        elif of and not apart and not measures[name].per:
-            yield Finding(("headline",), f"{quote(of)} needs a launcher with a report from each node", "srun or plain")
-        elif of.startswith("worst") and measures[name].better is None:
+        elif which and which not in OF_NODES:
+            yield Finding(
+                ("headline",), f"{quote(which)} is not accepted after a measure", did_you_mean(which, OF_NODES)
+            )
+        elif which and not per_node and not measures[name].per:
+            yield Finding(
+                ("headline",), f"{quote(which)} needs a launcher with a report from each node", "srun or plain"
+            )
+        elif which.startswith("worst") and measures[name].better is None:
             yield Finding(
                 ("headline",),
                 f"{quote(name)} does not set whether higher or lower is better",
@@ -509,16 +513,16 @@ def _headline(text: str, measures: Mapping[str, MeasureSection], apart: bool) ->
 
 
 def _line(
-    loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection], apart: bool
+    loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection], per_node: bool
 ) -> Iterator[Finding]:
     if name not in measures:
         yield Finding(loc, f"{quote(name)} is not a measure of this test", did_you_mean(name, measures), key=True)
-    given = bounds(line)
+    limits = bounds(line)
     yield from _derived(loc, name, line, measures)
-    if not given and line.derived is None:
+    if not limits and line.derived is None:
         yield Finding(loc, "no limit is set", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
-    for bound in given:
-        if bound.endswith("_of_median") and not apart and not (name in measures and measures[name].per):
+    for bound in limits:
+        if bound.endswith("_of_median") and not per_node and not (name in measures and measures[name].per):
             hint = "rank 0 reports for all; use at_least or at_most, `per: rank`, or the launcher srun or plain"
             yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
@@ -526,7 +530,7 @@ def _line(
 def _derived(
     loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection]
 ) -> Iterator[Finding]:
-    """Yield what a derived limit says wrongly."""
+    """Yield errors of a derived limit."""
     if line.derived is None and (line.at_least_of_derived or line.at_most_of_derived):
         yield Finding(loc, "the operation of the derived bandwidth is not set", "derived: all-reduce", key=True)
     unit = _UNITS.get(line.derived or "", "GB/s")

@@ -1,6 +1,6 @@
-"""Corrections of invalid values, for the hint beside each. Pure.
+"""Corrections of invalid values, for the hint of each error. Pure.
 
-A guess is text that the person may copy; where there is none, hints have an example instead.
+A guess is text to copy; without a guess, hints have an example.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-_LONGEST = 100  # characters of a value that is guessed at
+_LONGEST = 100  # length of a value for which a guess is made
 
 TRUTHS = {
     **dict.fromkeys(("yes", "y", "on", "true", "1"), "true"),
@@ -43,8 +43,8 @@ def plainer(text: str) -> str:
 
 def counted(text: str) -> str | None:
     """Return a count with its unit: `8x400G`, `8 * 400G` and `400G` are 8 x, 8 x and 1 x 400G."""
-    found = re.fullmatch("(?:([1-9][0-9]{0,3}) ?[x*X] ?)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})", plainer(text))
-    return f"{found[1] or 1} x {found[2]}" if found else None
+    match = re.fullmatch("(?:([1-9][0-9]{0,3}) ?[x*X] ?)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})", plainer(text))
+    return f"{match[1] or 1} x {match[2]}" if match else None
 
 
 def mail_address(text: str) -> str:
@@ -76,7 +76,7 @@ def camel_case(text: str) -> str | None:
 
 
 def whole(text: str) -> str | None:
-    """Digits without leading zeros, separators of thousands, or a fraction of nothing; other bases as decimals."""
+    """Drop leading zeros, separators of thousands, or a fraction of zero; other bases become decimal."""
     text = plainer(text)
     if len(text) > _LONGEST:
         return None
@@ -84,8 +84,8 @@ def whole(text: str) -> str | None:
         return str(int(text, 0))
     digits = re.fullmatch(r"\+?([0-9]{1,18})(?:\.0+)?", text)
     grouped = re.fullmatch(r"[0-9]{1,3}(?:[,_' ][0-9]{3}){1,5}", text)
-    found = digits[1] if digits else re.sub("[,_' ]", "", text) if grouped else None
-    return found and (found.lstrip("0") or "0")
+    number_text = digits[1] if digits else re.sub("[,_' ]", "", text) if grouped else None
+    return number_text and (number_text.lstrip("0") or "0")
 
 
 def in_unit(key: str, text: str) -> str | None:
@@ -100,18 +100,20 @@ def in_unit(key: str, text: str) -> str | None:
 
 def pairs(text: str) -> str | None:
     """Return a mapping for Slurm's form of resources: `cpu=8,gres/gpu=2` is {cpu: 8, gpu: 2}; None for other texts."""
-    found = [re.fullmatch(r" *(?:gres/)?([a-z][a-z_]{0,30}) *= *([0-9]{1,9}) *", part) for part in text.split(",")[:20]]
-    return "{" + ", ".join(f"{pair[1]}: {pair[2]}" for pair in found if pair) + "}" if all(found) else None
+    matches = [
+        re.fullmatch(r" *(?:gres/)?([a-z][a-z_]{0,30}) *= *([0-9]{1,9}) *", part) for part in text.split(",")[:20]
+    ]
+    return "{" + ", ".join(f"{pair[1]}: {pair[2]}" for pair in matches if pair) + "}" if all(matches) else None
 
 
 def number(text: str) -> str | None:
     """Return a decimal number with a point; a part in percent as a fraction."""
     text = plainer(text)
-    if found := re.fullmatch("([0-9]{1,12}),([0-9]{1,2})", text):
-        return f"{found[1]}.{found[2]}"
-    if found := re.fullmatch(r"([0-9]{1,3})(?:\.0+)? ?%", text):
-        return f"{int(found[1]) / 100:g}"
-    if found := re.fullmatch(r"\.[0-9]{1,9}", text):
+    if match := re.fullmatch("([0-9]{1,12}),([0-9]{1,2})", text):
+        return f"{match[1]}.{match[2]}"
+    if match := re.fullmatch(r"([0-9]{1,3})(?:\.0+)? ?%", text):
+        return f"{int(match[1]) / 100:g}"
+    if match := re.fullmatch(r"\.[0-9]{1,9}", text):
         return f"0{text}"
     return whole(text)
 
@@ -123,9 +125,9 @@ def address(text: str, example: str = "10.20.0.11") -> str:
         return f"IPv4 only, for example {example}"
     if "/" in plain:
         return f"without the length of the prefix: {plain[: plain.index('/')][:_LONGEST]}"
-    found = re.fullmatch(r"((?:[0-9]{1,3}\.){3})([0-9]{1,3})-(?:((?:[0-9]{1,3}\.){3}))?([0-9]{1,3})", plain)
-    if found and found[3] in (None, found[1]):
-        return f"did you mean `{found[1]}[{found[2]}-{found[4]}]`?"
+    match = re.fullmatch(r"((?:[0-9]{1,3}\.){3})([0-9]{1,3})-(?:((?:[0-9]{1,3}\.){3}))?([0-9]{1,3})", plain)
+    if match and match[3] in (None, match[1]):
+        return f"did you mean `{match[1]}[{match[2]}-{match[4]}]`?"
     return f"four numbers from 0 to 255, for example {example}"
 
 
@@ -146,7 +148,7 @@ def duration(text: str) -> str | None:
     if not seconds:
         return None
     return next(
-        f"{seconds // each}{unit}" for unit, each in (("h", 3_600), ("min", 60), ("s", 1)) if seconds % each == 0
+        f"{seconds // size}{unit}" for unit, size in (("h", 3_600), ("min", 60), ("s", 1)) if seconds % size == 0
     )
 
 
@@ -163,10 +165,10 @@ def time_limit(text: str) -> str | None:
 
 
 def _seconds(text: str, unit: str) -> int | None:
-    if found := _AMOUNT.fullmatch(text):
-        each = _UNITS.get(found[2].lower() or unit)
-        return int(found[1]) * each if each else None
-    if found := _CLOCK.fullmatch(text):
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    if match := _AMOUNT.fullmatch(text):
+        unit_s = _UNITS.get(match[2].lower() or unit)
+        return int(match[1]) * unit_s if unit_s else None
+    if match := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     return None

@@ -12,7 +12,7 @@ from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Finding
 from hpcforge.launchers import LAUNCHERS
 
-NODES = "nodes"  # the network that has the addresses of nodes
+NODES = "nodes"  # the network with the addresses of nodes
 
 _Network = Annotated[str, v.Matches(r"[a-z][a-z0-9_-]{0,39}", "`nodes`, or the name of a network", NODES)]
 _Name = Annotated[
@@ -55,7 +55,7 @@ class TransportSection(Section):
 
 
 def transport_findings(launchers: set[str], section: TransportSection | None) -> Iterator[Finding]:
-    """Yield what a transport says wrongly: only ranks of PyTorch report theirs. `launchers` are all of the test."""
+    """Yield errors of a transport: only ranks of PyTorch report theirs. `launchers` are all of the test."""
     if section is None:
         return
     others = sorted(name for name in launchers if name in LAUNCHERS and not LAUNCHERS[name].ranked)

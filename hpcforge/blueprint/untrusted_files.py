@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from hpcforge.errors import UsageError
 
 MAX_YAML = 1 << 20  # bytes of role.yaml and test.yaml: the largest shipped one has 6 KiB
-MAX_TEXT = 16 << 20  # bytes of any other file: a node looks at no larger one
-MAX_FILES = 10_000  # in one folder, with all that are below it
+MAX_TEXT = 16 << 20  # bytes of any other file: nodes refuse a larger one
+MAX_FILES = 10_000  # files in a folder and all folders below it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DEEPEST = 32
@@ -66,7 +66,7 @@ def read_named(path: Path, most: int = MAX_TEXT) -> bytes:
 
 
 def is_inside(folder: Path, name: str) -> bool:
-    """Whether something has that name in a folder, be it what it may. Raises OutsideError for a name elsewhere."""
+    """Return whether a folder has an entry of that name, of any type. Raises OutsideError for a name elsewhere."""
     *parents, last = _parts(name)
     try:
         with _opened(folder, parents) as handle:
@@ -79,26 +79,26 @@ def is_inside(folder: Path, name: str) -> bool:
 def having(folder: Path, file: str) -> list[Path]:
     """Return the folders in a folder that have a certain file, by name; none where it cannot be read."""
     try:
-        there = sorted(folder.iterdir())
+        entries = sorted(folder.iterdir())
     except OSError:
         return []
-    return [path for path in there if os.path.lexists(path / file)]
+    return [path for path in entries if os.path.lexists(path / file)]
 
 
 def files_inside(folder: Path) -> Iterator[str]:
-    """Yield the names of all files in a folder and below, in order, but those that Python compiled.
+    """Yield the names of all files in a folder and below, in order, without Python's compiled files.
 
     Raises:
         OutsideError: something there is neither a regular file nor a folder, or there is too much.
     """
-    found: list[str] = []
+    names: list[str] = []
     with _opened(folder, []) as handle:
-        _walk(handle, "", found)
-    return iter(sorted(found, key=lambda name: PurePosixPath(name).parts))
+        _walk(handle, "", names)
+    return iter(sorted(names, key=lambda name: PurePosixPath(name).parts))
 
 
-def _walk(handle: int, way: str, found: list[str]) -> None:
-    if way.count("/") > _DEEPEST:
+def _walk(handle: int, prefix: str, names: list[str]) -> None:
+    if prefix.count("/") > _DEEPEST:
         raise OutsideError(f"folders in it are nested more than {_DEEPEST} deep")
     for name in os.listdir(handle):
         mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
@@ -107,14 +107,14 @@ def _walk(handle: int, way: str, found: list[str]) -> None:
         if stat.S_ISDIR(mode):
             below = os.open(name, _FOLDER, dir_fd=handle)
             try:
-                _walk(below, f"{way}{name}/", found)
+                _walk(below, f"{prefix}{name}/", names)
             finally:
                 os.close(below)
         elif not stat.S_ISREG(mode):
-            raise OutsideError(f"{way}{name} is {_kind(mode)}")
+            raise OutsideError(f"{prefix}{name} is {_kind(mode)}")
         else:
-            found.append(f"{way}{name}")
-        if len(found) > MAX_FILES:
+            names.append(f"{prefix}{name}")
+        if len(names) > MAX_FILES:
             raise OutsideError(f"it has more than {MAX_FILES:,} files")
 
 
@@ -147,9 +147,9 @@ def _step(name: str, around: int | None) -> int:
         raise
 
 
-def _check_regular(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OutsideError(f"it is {_kind(found.st_mode)}, not a regular file")
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OutsideError(f"it is {_kind(status.st_mode)}, not a regular file")
 
 
 def _kind(mode: int) -> str:

@@ -1,7 +1,7 @@
-"""Validate a tree of text: typed sections, with every error placed.
+"""Validate a tree of text: typed sections, with the place of every error.
 
-Where some of a file is wrong, the rest is still typed: what is wrong is taken out, smallest part first, and remembered
-as *broken*. Checks that compare parts of a file run on what is left and say nothing that a broken part may have caused.
+Where a part of a file is wrong, the rest is still typed: wrong parts are removed, smallest first, and remembered as
+*broken*. Checks that compare parts of a file use the rest, and report nothing that a broken part may have caused.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _AND_MORE = "more errors follow: fix these first"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong at a location of a file; `key`: the key is meant, not its value."""
+    """An error at a location of a file; `key`: the error is in the key, not its value."""
 
     loc: Loc
     message: str
     hint: str | None = None
     severity: Severity = "error"
     key: bool = False
-    meant: str | None = None  # the key that an unknown one was probably meant to be
+    meant: str | None = None  # the existing key that an unknown one probably stands for
 
     def place(self, root: Mapping, source: SourceFile) -> Diagnostic:
         """Turn the location into line and column."""
@@ -54,9 +54,9 @@ class Finding:
 class InputCheck(Generic[Given]):
     """A check of input files: a row of `hpcforge.cluster.check_table`, and what `hpcforge explain CODE` prints."""
 
-    code: str  # words with hyphens, which no rule and no smoke test has; a code is never given to another check
-    title: str  # what has to hold
-    reads: str  # the sections or keys that it compares
+    code: str  # words with hyphens; differs from codes of rules and names of smoke tests, and is never reused
+    title: str  # the condition that must hold
+    reads: str  # the compared sections or keys
     function: Callable[Given, Iterator[Finding]]
 
 
@@ -65,21 +65,21 @@ class Draft:
     """The sections of a file that could be typed; an absent or hopeless one is its default, or None if it has none."""
 
     document: Document
-    model: BaseModel | None  # the whole, if nothing is wrong
+    model: BaseModel | None  # the typed document if it has no error
     sections: Data
     broken: frozenset[Loc]
 
     @cached_property
     def _around(self) -> set[Loc]:
-        """Every location that something broken lies in."""
+        """Return every location around a broken part."""
         return {wrong[:end] for wrong in self.broken for end in range(len(wrong))}
 
     def intact(self, *loc: str | int) -> bool:
-        """Tell whether nothing at, above or below a location was taken out."""
+        """Return whether nothing at, above or below a location was taken out."""
         return loc not in self._around and not _under(loc, self.broken)
 
     def keys_intact(self, *loc: str) -> bool:
-        """Tell whether the keys of a mapping are all that was meant: what is wrong is only in their values."""
+        """Return whether all keys of a mapping are valid; its values may have errors."""
         if any(loc[:end] in self.broken for end in range(len(loc) + 1)):
             return False
         return not any(wrong[:-1] == loc for wrong in self.broken)
@@ -101,8 +101,8 @@ class Draft:
             if count[finding.severity] > MAX_SHOWN:
                 continue
             last = count[finding.severity] == MAX_SHOWN
-            told = replace(finding, message=_AND_MORE, hint=None) if last else finding
-            placed.append(told.place(self.document.root, self.document.source))
+            shown = replace(finding, message=_AND_MORE, hint=None) if last else finding
+            placed.append(shown.place(self.document.root, self.document.source))
             if count["error"] == MAX_SHOWN:
                 break
         return placed
@@ -111,39 +111,39 @@ class Draft:
 def validate(
     model: type[BaseModel], document: Document, context: dict[str, object] | None = None
 ) -> tuple[Draft, list[Diagnostic]]:
-    """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first).
+    """Type a document; return the valid part by field alias, and all errors (the YAML's errors first).
 
-    `context` is what the model's own validators are told.
+    `context` is for the model's own validators.
     """
     data = cast("Data", plain(document.root))
     unread = frozenset(broken_locs(document.root))
     diagnostics = [*document.diagnostics, *values_in_comments(document)]
     try:
-        whole = model.model_validate(data, context=context)
-        sections = {alias: getattr(whole, name) for alias, name in aliases(model).items()}
-        return Draft(document, whole, sections, unread), diagnostics
+        typed = model.model_validate(data, context=context)
+        sections = {alias: getattr(typed, name) for alias, name in aliases(model).items()}
+        return Draft(document, typed, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
     explained = [_explain(detail, model, data, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
     findings = _without_consequences(explained)
     if document.complete:
-        told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
-        diagnostics += [finding.place(document.root, document.source) for finding in told]
+        shown = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors are the reason
+        diagnostics += [finding.place(document.root, document.source) for finding in shown]
         diagnostics += others(document.source, len(details) - MAX_KEPT)
     broken = unread | {_without_tags(detail["loc"]) for detail in details}
     return Draft(document, None, dict(_salvage(model, data)), broken), diagnostics
 
 
 def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Drop what follows from another error: a list whose wrong items were left out is said to be too short."""
+    """Drop errors that follow from others: a list without its wrong items is reported as too short."""
     around = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in around]
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """Drop that a key is missing where the same mapping has a key that was probably meant to be it."""
-    meant = {(*finding.loc[:-1], finding.meant) for finding in findings if finding.meant}
-    return [finding for finding in findings if finding.meant or finding.loc not in meant]
+    guessed = {(*finding.loc[:-1], finding.meant) for finding in findings if finding.meant}
+    return [finding for finding in findings if finding.meant or finding.loc not in guessed]
 
 
 def _under(loc: Loc, places: frozenset[Loc]) -> bool:
@@ -151,7 +151,7 @@ def _under(loc: Loc, places: frozenset[Loc]) -> bool:
 
 
 def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
-    """Yield each section with what is wrong in it taken out; its default, or else None, where nothing is right."""
+    """Yield each section without its wrong parts; if nothing is right, its default, or else None."""
     for alias, name in aliases(model).items():
         field = model.model_fields[name]
         holder = {alias: data[alias]} if data.get(alias) is not None else {}
@@ -164,7 +164,7 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
                     (alias, *_without_tags(detail["loc"]))
                     for detail in error.errors(include_url=False, include_input=False)
                 ]
-                for parent, key in [_around(holder, loc) for loc in locs]:  # all are found before the first goes
+                for parent, key in [_around(holder, loc) for loc in locs]:  # locate all before one is removed
                     parent.pop(key, None)
         else:
             yield alias, None if field.is_required() else field.get_default()
@@ -182,7 +182,7 @@ def _around(holder: Data, loc: Loc) -> tuple[Data, str]:
     smallest = (holder, str(loc[0]))
     for step in loc:
         if not isinstance(parent, dict) or step not in parent:
-            break  # missing: the entry around it goes
+            break  # a key is missing: the entry around it is removed
         smallest = (parent, cast("str", step))
         parent = parent[step]
     return smallest
@@ -203,17 +203,17 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bo
     if kind == "missing":
         return Finding(loc, f"{name} is missing", _how(model, loc, None))
     if kind == "extra_forbidden":
-        hint, meant = unknown_key(model, loc, data) if guess else (None, None)
-        return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
+        hint, guessed_key = unknown_key(model, loc, data) if guess else (None, None)
+        return Finding(loc, f"unknown key {name}", hint, key=True, meant=guessed_key)
     if kind == "value":
         below = context["message"].endswith(" is below 0")
         hint = bounds(model, loc) if below else context["hint"]
         number = in_unit(str(loc[-1]), detail["input"]) if isinstance(detail["input"], str) and loc else None
         return Finding(loc, context["message"], f"write {number}" if number else hint, key=key)
     if kind == "literal_error":
-        known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        accepted = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])
-        return Finding(loc, f"{quote(word)} is not accepted here", closest_or_all(word, known))
+        return Finding(loc, f"{quote(word)} is not accepted here", closest_or_all(word, accepted))
     message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
     got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
     hint = _how(model, loc, detail["input"]) if got else description(model, loc) if kind.startswith("too_") else None
@@ -221,7 +221,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bo
 
 
 def _how(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
-    """How to write what belongs at a location, and what it is."""
+    """Return how to write the value of a location, and its description."""
     return " ".join(filter(None, (rewritten(model, loc, value), description(model, loc)))) or None
 
 

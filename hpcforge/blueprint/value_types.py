@@ -13,7 +13,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -30,7 +30,7 @@ class ValueType:
     """A type of values: how the blueprint's text is checked, and what templates and code get of it."""
 
     written: Any  # a pydantic annotation
-    given: Callable[[Any], Any] = _as_it_is
+    given: Callable[[Any], Any] = _unchanged
 
 
 _CERTIFICATES = v.Matches(
@@ -47,7 +47,7 @@ _PGP_KEY = v.Matches(
     guess=suggestions.plainer,
 )
 
-# Not those by which a machine finds its root file system and its first program, or where hpcforge does not get in.
+# Excluded: arguments that locate the root file system or the first program, or that would lock hpcforge out.
 _KERNEL_ARGUMENT = v.Matches(
     r"(?!(?:root|rootflags|rootfstype|init|rdinit|initrd|ro|rw|single|emergency|rescue|break|systemd[.]unit|BOOT_IMAGE)"
     r"(?:=|$))[A-Za-z][A-Za-z0-9_.:/=,-]{1,199}",
@@ -76,8 +76,8 @@ _LAST_PORT = 65535
 
 def _ports(text: str) -> str:
     """Check a port, or a range FIRST-LAST of ports."""
-    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 0 < first <= last <= _LAST_PORT:
         raise v.refusal(f"{quote(text)} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST_PORT}")
     return text
@@ -136,7 +136,7 @@ TypeName = Literal[
     "host_port",
     "url",
 ]
-MAY_BE_EMPTY: tuple[TypeName, ...] = ("mail_address", "host_port", "url")  # as a default: there is none
+MAY_BE_EMPTY: tuple[TypeName, ...] = ("mail_address", "host_port", "url")  # an empty default means no value
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
     "name": ValueType(v.SectionName),

@@ -24,13 +24,13 @@ _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
 _DOMAIN_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*\.[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?"
 _IPV4 = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
-_CATALOG = "x-catalog"  # in a JSON Schema while it is made
-_GUESSED = 200  # characters of a text that is guessed at
+_CATALOG = "x-catalog"  # present in a JSON Schema only while it is built
+_GUESSED = 200  # length of a text for which a guess is made
 
 _USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
 _A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a letter first"
 
-# What firmware has in place of a serial number that no maker wrote: dmidecode's words, AMI's and OEMs' defaults.
+# Texts of firmware in place of a missing serial number: dmidecode's words, AMI's and OEMs' defaults.
 _NO_SERIAL = re.compile(
     r"0+|x+|0?123456789|default([ ._-]?string)?|unknown|undefined|none|null|empty|invalid|n[/.]?a|o\.?e\.?m\.?|"
     r"not[ ._-]?(specified|available|applicable|provided|present|defined|set)|to[ ._-]?be[ ._-]?filled.*|"
@@ -46,7 +46,7 @@ root daemon bin sys sync games man lp mail news uucp proxy www-data backup list 
 chrony unbound dnsmasq polkitd systemd-network systemd-resolve systemd-timesync systemd-coredump
 """
 _RESERVED_USERS = frozenset(_SYSTEM_ACCOUNTS.split())
-# Further groups of Debian's and of those packages: who is in one has rights on every node.
+# Further groups of Debian and of those packages: members have rights on every node.
 _SYSTEM_GROUPS = """
 adm tty disk kmem dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp video sasl plugdev staff
 users nogroup input sgx kvm render crontab netdev ssl-cert docker systemd-journal _ssh wheel
@@ -61,9 +61,9 @@ def refusal(message: str, hint: str | None = None) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Matches:
-    """Text that matches a pattern as a whole; `what` completes "is not ...", `example` is one that matches.
+    """Text that matches a pattern as a whole; `what` completes "is not ...", `example` matches.
 
-    `guess` makes of other text what it may have been meant to be.
+    `guess` returns the probable meaning of other text.
     """
 
     pattern: str
@@ -83,14 +83,14 @@ class Matches:
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
     def check(self, text: str) -> str:
-        """Return the text, or raise an error that says what is odd about it, what was meant, or what is right."""
+        """Return the text, or raise an error with the problem, a guess, or an example."""
         if not re.fullmatch(self.pattern, text):
-            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._way_out(text))
+            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._hint(text))
         if text.lower() in self.reserved:
             raise refusal(f"{quote(text)} is a reserved name", f"choose another, for example {self.example}")
         return text
 
-    def _way_out(self, text: str) -> str:
+    def _hint(self, text: str) -> str:
         guess = self.guess(text) if text.isascii() and len(text) <= _GUESSED else None
         probable = guess is not None and re.fullmatch(self.pattern, guess)
         return f"did you mean {quote(guess or '')}?" if probable else f"for example {self.example}"
@@ -124,11 +124,11 @@ def offered(schema: Any, names: Mapping[str, Iterable[str]]) -> Any:
     if not isinstance(schema, dict):
         return schema
     rest = {key: offered(value, names) for key, value in schema.items() if key != _CATALOG}
-    known = list(dict.fromkeys(names.get(schema.get(_CATALOG, ""), ())))
-    if not known:
+    choices = list(dict.fromkeys(names.get(schema.get(_CATALOG, ""), ())))
+    if not choices:
         return rest
     about = {key: rest.pop(key) for key in ("title", "description", "default") if key in rest}
-    return {**about, "anyOf": [{"enum": known}, rest]}
+    return {**about, "anyOf": [{"enum": choices}, rest]}
 
 
 def whole(value: Any) -> Any:
@@ -136,7 +136,7 @@ def whole(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if re.fullmatch(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
-        raise refusal(f"{quote(value)} is below 0")  # the hint has what the field's bounds are
+        raise refusal(f"{quote(value)} is below 0")  # the hint has the bounds of the field
     if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
         guess = suggestions.whole(value)
         hint = f"write {guess}" if guess else "digits only, for example 64; a unit is in the name of the key"
@@ -171,8 +171,8 @@ class ShortForm:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Give editors both ways."""
-        whole = handler(schema)
-        return {"anyOf": [{"type": ["string", "number"]} if self.key else whole["items"], whole]}
+        full = handler(schema)
+        return {"anyOf": [{"type": ["string", "number"]} if self.key else full["items"], full]}
 
     def _lengthen(self, value: Any) -> Any:
         if isinstance(value, list | tuple | dict) or value is None:
@@ -289,7 +289,7 @@ def may_be_mac_of_port(text: str) -> bool:
 
 
 def may_be_serial(text: str) -> bool:
-    """Return whether a maker wrote this serial number: it is no placeholder, which many machines have."""
+    """Return whether a maker set this serial number: placeholders are on many machines."""
     return not _NO_SERIAL.fullmatch(text)
 
 
@@ -309,8 +309,8 @@ def _mac_of_port(text: str) -> str:
 
 def counted(text: str) -> tuple[int, str]:
     """Return how many of what: `8 x connectx-7-400g` is 8 of it."""
-    count, _, what = text.partition(" x ")
-    return int(count), what
+    count, _, model = text.partition(" x ")
+    return int(count), model
 
 
 def minutes(text: str) -> float:
@@ -385,7 +385,7 @@ Serial = Annotated[
 ]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
-# bounds first: only so do they reach the JSON Schema of a field that may also be null
+# bounds come first: otherwise they do not reach the JSON Schema of a field that may be null
 Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]
 CoresPerSocket = Annotated[int, Field(ge=1, le=512), BeforeValidator(whole)]
 ThreadsPerCore = Annotated[int, Field(ge=1, le=8), BeforeValidator(whole)]
@@ -495,7 +495,7 @@ Sentence = Annotated[
         "RMA 4711: a DIMM is out",
     ),
 ]
-# What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
+# Settings that hpcforge writes, and settings that name programs, files or further configuration; in any case.
 _SLURM_OWNED = re.compile(
     r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"
     r"job(?:acct|comp|container|credential|submit).*|.*(?:dir|location|logfile|pidfile|program|prog|script)|plugstack.*|"
@@ -510,11 +510,11 @@ _SLURM_KEY = Matches(
 
 
 def may_set(name: str) -> bool:
-    """Whether a blueprint may have this setting in slurm.conf."""
+    """Return whether a blueprint may have this setting in slurm.conf."""
     return not _SLURM_OWNED.fullmatch(name)
 
 
-# What hpcforge writes of a partition itself, and where a blueprint says it.
+# Parameters of a partition that hpcforge writes, with their place in a blueprint.
 _PARTITION_OWNED = {
     "nodes": "`nodes` of the partition",
     "default": "`default` of the partition",

@@ -23,7 +23,7 @@ from hpcforge.blueprint.value_types import MAY_BE_EMPTY, TYPES, TypeName, list_o
 
 VariableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-# pydantic takes a millisecond to make each, and most variables have one of few types
+# pydantic takes a millisecond to build each, and most variables share few types
 _ADAPTERS: dict[tuple[Hashable, ...], TypeAdapter[object]] = {}
 _NUMBERS: Mapping[TypeName | None, tuple[type, Any]] = {"whole": (int, v.whole), "number": (float, v.number)}
 
@@ -75,7 +75,7 @@ class Variable(BaseModel):
 
     @property
     def required(self) -> bool:
-        """Whether a blueprint has to give it where the role runs."""
+        """Return whether a blueprint must set it where the role runs."""
         return self.default is None
 
     @property
@@ -86,14 +86,14 @@ class Variable(BaseModel):
         value_type = TYPES[self._of].written
         if self._of in _NUMBERS:
             number, check = _NUMBERS[self._of]
-            # bounds first: only so do they reach the JSON Schema of a field that may also be null
+            # bounds come first: otherwise they do not reach the JSON Schema of a field that may be null
             bounds = Field(ge=_plain(self.at_least), le=_plain(self.at_most))
             value_type = Annotated[number, bounds, BeforeValidator(check)]
         return list_of(value_type) if self.list_of else value_type
 
     @cached_property
     def usual(self) -> Any:
-        """Its default as the blueprint would give it, typed; None where there is none."""
+        """Return its typed default in the blueprint's form, or None."""
         return self._typed_or_empty(self.default)
 
     @property
@@ -119,15 +119,15 @@ class Variable(BaseModel):
             return self._adapter.validate_python(value)
         except ValidationError as error:
             hints = (detail.get("ctx", {}).get("hint") for detail in error.errors())
-            said = (detail["msg"] for detail in error.errors())
-            raise ValueError("; ".join(filter(None, (*said, *hints)))) from error
+            messages = (detail["msg"] for detail in error.errors())
+            raise ValueError("; ".join(filter(None, (*messages, *hints)))) from error
 
     def given(self, value: Any) -> Any:
         """Return a typed value for templates and code."""
         if self._of is None:
             return value
-        each = TYPES[self._of].given
-        return tuple(map(each, value)) if self.list_of else each(value)
+        convert = TYPES[self._of].given
+        return tuple(map(convert, value)) if self.list_of else convert(value)
 
 
 def _plain(bound: float | None) -> float | None:
@@ -137,29 +137,29 @@ def _plain(bound: float | None) -> float | None:
 class Chosen(Section):
     """What a blueprint chooses of the variables of a role, or of the options of a smoke test."""
 
-    declared: ClassVar[Mapping[str, Variable]] = {}  # what it was made from
+    declared: ClassVar[Mapping[str, Variable]] = {}  # the variables that this model was made from
 
     def by_name(self) -> dict[str, Any]:
-        """Every one that has a value, as templates and code get it."""
-        said = {name: getattr(self, _field(name)) for name in self.declared}
-        return {name: self.declared[name].given(value) for name, value in said.items() if value is not None}
+        """Return all with a value, as templates and code get it."""
+        values = {name: getattr(self, _field(name)) for name in self.declared}
+        return {name: self.declared[name].given(value) for name, value in values.items() if value is not None}
 
 
 class Roles(Section):
     """What a blueprint chooses of what roles let it choose."""
 
     def by_role(self) -> dict[str, dict[str, Any]]:
-        """Every role's variables that have a value, as templates and code get them."""
+        """Return every role's variables with a value, as templates and code get them."""
         return {name: getattr(self, field).by_name() for field, name in _roles(type(self))}
 
     def in_rehearsals(self) -> dict[str, dict[str, object]]:
         """Return the values of rehearsals, of roles that declare any."""
         chosen = {name: getattr(self, field).declared for field, name in _roles(type(self))}
         values = {
-            role: {name: each.in_rehearsal for name, each in declared.items() if each.rehearsed is not None}
+            role: {name: variable.in_rehearsal for name, variable in declared.items() if variable.rehearsed is not None}
             for role, declared in chosen.items()
         }
-        return {role: given for role, given in values.items() if given}
+        return {role: by_name for role, by_name in values.items() if by_name}
 
     def said(self) -> set[str]:
         """Return the roles with any setting in the blueprint."""
@@ -169,17 +169,17 @@ class Roles(Section):
         """Yield the role, the name, the other variable that it needs and that has no value, and its declaration."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
-            given = chosen.by_name()
+            set_values = chosen.by_name()
             for name, variable in chosen.declared.items():
-                if variable.needs and given.get(name) and not given.get(variable.needs):
+                if variable.needs and set_values.get(name) and not set_values.get(variable.needs):
                     yield role, name, variable.needs, chosen.declared[variable.needs]
 
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
-        """Yield the role, the name and the declaration of those that have no value."""
+        """Yield role, name and declaration of variables without a value."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
-            given = chosen.by_name()
-            yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in given)
+            set_values = chosen.by_name()
+            yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in set_values)
 
 
 def variables_of(variables: Mapping[str, Mapping[str, Variable]]) -> dict[str, str]:
@@ -209,7 +209,7 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
     return made
 
 
-def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
+def chosen_model(owner: str, declared: Mapping[str, Variable]) -> type[Chosen]:
     """Return the section of a blueprint for the variables that one role, or one smoke test, declares."""
     fields: dict[str, Any] = {}
     for name, variable in declared.items():
@@ -218,7 +218,7 @@ def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
         )
         kind = variable.written | None if variable.required else variable.written
         fields[_field(name)] = kind, Field(variable.usual, alias=name, description=description)
-    title = "".join(word.capitalize() for word in ("chosen", *whose.split("_")))
+    title = "".join(word.capitalize() for word in ("chosen", *owner.split("_")))
     made: type[Chosen] = create_model(title, __base__=Chosen, __doc__=Chosen.__doc__, **fields)
     made.declared = declared
     return made

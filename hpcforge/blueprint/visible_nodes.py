@@ -13,7 +13,7 @@ from hpcforge.blueprint.sections.nodes import Function, NodeGroup
 from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 
-# What names nodes in a blueprint: hostlists, and words for functions, groups and racks. Pure.
+# Names for nodes in a blueprint: hostlists, and words for functions, groups and racks. Pure.
 
 
 _NO_PINS: Mapping[str, Place] = MappingProxyType({})
@@ -35,10 +35,10 @@ def set_names(
         group_of,
         rack=_racks(groups, members, racks, pinned),
         function={
-            each: tuple(
-                name for key, group in groups.items() if each in group.functions for name in members.get(key, ())
+            function: tuple(
+                name for key, group in groups.items() if function in group.functions for name in members.get(key, ())
             )
-            for each in FUNCTIONS
+            for function in FUNCTIONS
         },
         group=node_sets.groups(members),
     )
@@ -54,26 +54,26 @@ def _racks(
     racks: Iterable[str],
     pinned: Mapping[str, Place],
 ) -> Mapping[str, tuple[str, ...] | None]:
-    """Nodes by rack; None where a position is proposed, since it follows from all others."""
-    found: dict[str, list[str]] = {rack: [] for rack in racks}
+    """Return nodes by rack; None where a position is proposed, since it follows from all others."""
+    by_rack: dict[str, list[str]] = {rack: [] for rack in racks}
     for key, group in groups.items():
         if group.rack is None or group.u is None:
-            return dict.fromkeys(found)
+            return dict.fromkeys(by_rack)
         for name, (rack, _) in given_places(members.get(key, ()), group.rack, group.u, pinned).items():
-            found.setdefault(rack, []).append(name)
-    return {rack: tuple(names) for rack, names in found.items()}
+            by_rack.setdefault(rack, []).append(name)
+    return {rack: tuple(names) for rack, names in by_rack.items()}
 
 
 class NamedNodes:
-    """The nodes that a blueprint names, seen past what is wrong with them."""
+    """The nodes that a blueprint names, even if parts of them are wrong."""
 
     def __init__(self, draft: Draft) -> None:
-        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first one wins
-        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
+        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first key wins
+        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has, too
         self.names_known = True
         self.too_many = False
-        self._known: node_sets.KnownNames | None = None
-        self._workers_known: node_sets.KnownNames | None = None
+        self._names: node_sets.KnownNames | None = None
+        self._worker_names: node_sets.KnownNames | None = None
         self.groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
@@ -98,15 +98,15 @@ class NamedNodes:
         return group.functions if group else None
 
     def with_function(self, function: str) -> tuple[str, ...]:
-        """Names of the nodes that are known to have a function."""
+        """Return the nodes that are known to have a function."""
         return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
 
     def known(self, draft: Draft) -> node_sets.KnownNames:
         """Return the names that node sets may use."""
-        if self._known is None:
+        if self._names is None:
             site: SiteSection | None = draft.sections["site"]
-            self._known = set_names(self.groups, self.group_of, racks_of(site))
-        return self._known
+            self._names = set_names(self.groups, self.group_of, racks_of(site))
+        return self._names
 
     def named(
         self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
@@ -122,9 +122,9 @@ class NamedNodes:
 
     def workers_known(self, draft: Draft) -> node_sets.KnownNames:
         """Return the names that node sets of workers may use."""
-        if self._workers_known is None:
-            self._workers_known = self.known(draft).within(self.with_function("worker"))
-        return self._workers_known
+        if self._worker_names is None:
+            self._worker_names = self.known(draft).within(self.with_function("worker"))
+        return self._worker_names
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Return the names that no node has; none as long as not all names are known."""
@@ -132,5 +132,5 @@ class NamedNodes:
 
     def without_function(self, names: Iterable[str], function: str) -> list[str]:
         """Return the known nodes among names that are known to lack a function."""
-        known = [name for name in names if name in self.group_of]
-        return [name for name in known if function not in (self.functions(name) or (function,))]
+        declared = [name for name in names if name in self.group_of]
+        return [name for name in declared if function not in (self.functions(name) or (function,))]

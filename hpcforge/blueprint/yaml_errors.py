@@ -10,40 +10,40 @@ import yaml
 from hpcforge.blueprint.diagnostics import Mark, quote
 
 Edit = Mapping[int, str]  # lines by number, as a hint proposes them
-Told = (  # message, place, hint, and what the hint proposes
+Told = (  # message, place, hint, and the lines that the hint proposes
     tuple[str, Mark | None, str | None] | tuple[str, Mark | None, str | None, Edit]
 )
 
 CLOSES = {"{": "}", "[": "]"}
-_LONGEST = 10_000  # characters of a line that are looked at
+_LONGEST = 10_000  # characters of a line that are read
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What the parser said; lines and columns from 0."""
+    """An error of the parser; lines and columns from 0."""
 
     lines: tuple[str, ...]
     message: str
     line: int
     column: int
-    begun: tuple[int, int] | None  # where it began what it was reading
+    begun: tuple[int, int] | None  # line and column where the parser began the broken part
 
     def text(self, line: int) -> str:
-        """Return a line, cut to the length that checks read, "" where there is none."""
+        """Return a line, cut to the length that checks read, or ""."""
         return self.lines[line][:_LONGEST] if 0 <= line < len(self.lines) else ""
 
     @property
-    def here(self) -> str:
+    def current(self) -> str:
         """The line of the problem."""
         return self.text(self.line)
 
     @property
     def character(self) -> str:
-        """What stands there, "" at the end of a line."""
-        return self.here[self.column : self.column + 1]
+        """Return the character at the place, "" at the end of a line."""
+        return self.current[self.column : self.column + 1]
 
     def parses(self, edit: Edit) -> bool:
-        """Tell whether the parser reads on beyond this place once lines are changed."""
+        """Return whether the parser reads on beyond this place once lines are changed."""
         text = "\n".join(edit.get(number, line) for number, line in enumerate(self.lines))
         shift = max(0, len(edit.get(self.line, "")) - len(self.lines[self.line])) if self.line in edit else 0
         try:
@@ -82,17 +82,17 @@ def content(line: str) -> str:
 
 
 def indent(line: str) -> int:
-    """How many spaces a line begins with."""
+    """Return the number of spaces at the beginning of a line."""
     return len(line) - len(line.lstrip(" "))
 
 
 def is_item_line(line: str) -> bool:
-    """Tell whether a line begins an item of a list."""
+    """Return whether a line begins an item of a list."""
     return line.lstrip(" ").startswith("- ")
 
 
 def key_column(line: str) -> int:
-    """Where the key of a line begins, from 0; of a list item after its hyphen."""
+    """Return the column of a line's key, from 0; in a list item the one after its hyphen."""
     text = line.lstrip(" ")
     return indent(line) + (len(text) - len(text[2:].lstrip(" ")) if is_item_line(line) else 0)
 
@@ -103,7 +103,7 @@ def first_word(line: str) -> str:
 
 
 def key_before(line: str, column: int) -> str:
-    """Return the key whose value begins at a column, "" if there is none."""
+    """Return the key whose value begins at a column, or ""."""
     before = line[:column].rstrip()
     if not before.endswith(":"):
         return ""

@@ -69,7 +69,7 @@ class _Shelf(Mapping[str, AnEntry]):
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that is known about hardware and software that can be bought or downloaded."""
+    """The known hardware and software that can be bought or downloaded."""
 
     servers: Mapping[str, Server]
     gpus: Mapping[str, Gpu]
@@ -117,7 +117,7 @@ class Catalog:
         return next((build for build in self.pytorch_builds(device, system) if build.version == version), None)
 
     def pytorch_builds(self, device: str, system: Distribution) -> tuple[FrameworkBuild, ...]:
-        """Every pinned build for a device that runs on a distribution."""
+        """Return every pinned build for a device that runs on a distribution."""
         of_device = (build for build in self.pytorch if build.device == device)
         return tuple(build for build in of_device if build.runs_with(system.python, system.libc))
 
@@ -157,30 +157,30 @@ def load_catalog() -> Catalog:
     )
 
 
-def _with(known: Mapping[str, AnEntry], own: Mapping[str, AnEntry]) -> Mapping[str, AnEntry]:
-    return {**known, **resolve_likes(own, known)} if own else known
+def _with(shipped: Mapping[str, AnEntry], own: Mapping[str, AnEntry]) -> Mapping[str, AnEntry]:
+    return {**shipped, **resolve_likes(own, shipped)} if own else shipped
 
 
-def resolve_likes(entries: Mapping[str, AnEntry], known: Mapping[str, AnEntry] | None = None) -> dict[str, AnEntry]:
-    """Return entries with the facts of those they are like; one without a `like` to be found keeps only its own.
+def resolve_likes(entries: Mapping[str, AnEntry], parents: Mapping[str, AnEntry] | None = None) -> dict[str, AnEntry]:
+    """Return entries with the facts of the entries that they are like; an unknown `like` adds nothing.
 
-    `known` has entries that are whole already; an entry of a name in it may be like the one it replaces. Entries that
-    are like each other in a circle keep their own facts.
+    `parents` has complete entries; an entry with such a name may be like the one that it replaces. Entries that are
+    like each other in a circle keep their own facts.
     """
-    whole: dict[str, AnEntry] = {}
+    complete: dict[str, AnEntry] = {}
 
     def resolved(name: str, above: tuple[str, ...]) -> AnEntry | None:
         if name in above or name not in entries:
-            return (known or {}).get(name)
-        if name not in whole:
+            return (parents or {}).get(name)
+        if name not in complete:
             entry = entries[name]
             parent = resolved(entry.like, (*above, name)) if entry.like else None
-            whole[name] = inherit(entry, parent) if parent else entry
-        return whole[name]
+            complete[name] = inherit(entry, parent) if parent else entry
+        return complete[name]
 
     for name in entries:
         resolved(name, ())
-    return whole
+    return complete
 
 
 def _read(name: str) -> Any:

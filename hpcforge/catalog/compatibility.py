@@ -1,4 +1,4 @@
-"""What goes with what, of the software that GPUs need: the types of compatibility.yaml. Pure."""
+"""Compatible versions of the software that GPUs need: the types of compatibility.yaml. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Range = Annotated[
 
 
 class CompatibilityRule(BaseModel):
-    """Where all of `when` holds, all of `needs` has to; `required`: something has to be said of it, too.
+    """If all of `when` holds, all of `needs` must hold; `required`: the blueprint must set it, too.
 
-    `installed`: it is about what hpcforge installs, and not about what nodes bring.
+    `installed`: the rule is for software that hpcforge installs, not for preinstalled software.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""Distributions as data: a release is a file, `distributions/NAME-RELEASE.yaml`, that nothing else is told of. Pure."""
+"""Distributions as data: a release is a file, `distributions/NAME-RELEASE.yaml`, and needs no code. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hpcforge.errors import ExpectedError
 
-# Not versions: those are each release's own.
+# Versions are excluded: each release has its own.
 _INHERITED = ("package_manager", "packages", "units", "paths", "accounts", "package_accounts")
 _Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 _Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
 _Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]
 _Word = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 
-# What installs packages on distributions that no file is about, by their ID in /etc/os-release: for a message alone.
+# Package managers of distributions without a file here, by their ID in /etc/os-release, for a message.
 ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("almalinux", "amzn", "centos", "fedora", "ol", "rhel", "rocky"), "dnf"),
     **dict.fromkeys(("opensuse-leap", "sles"), "zypper"),
@@ -32,8 +32,8 @@ class DistributionError(ExpectedError):
     kind = "invalid"
 
 
-def _several(said: Any) -> Any:
-    return (said,) if isinstance(said, str) else said
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
 class PackageAccount(BaseModel):
@@ -41,8 +41,8 @@ class PackageAccount(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    packages: tuple[_Word, ...] = Field(min_length=1)  # that need it, by the reference name
-    number: int | None = None  # the same on all nodes; None: each node gives one of the system's own
+    packages: tuple[_Word, ...] = Field(min_length=1)  # packages that need it, by reference name
+    number: int | None = None  # a number for all nodes; None: each node assigns a number of its system
 
 
 class Distribution(BaseModel):
@@ -54,28 +54,28 @@ class Distribution(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str  # as ID in /etc/os-release
-    release: str  # as VERSION_ID there
+    name: str  # ID in /etc/os-release
+    release: str  # VERSION_ID in /etc/os-release
     package_manager: str
     python: _Version
     slurm: _Version
     libc: _Version
     openssh: _Version
     pytorch: _Version | None = None
-    suite: str | None = None  # its name in the archive
+    suite: str | None = None  # its name in the package archive
     testing: bool = False  # not released yet: its packages still change
-    oldest_slurmd: _Version | None = None  # that its slurmctld and slurmdbd work with
-    lacks: Mapping[_Word, str] = {}  # packages that it has not, by the reference name, and why
-    sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
+    oldest_slurmd: _Version | None = None  # the oldest slurmd that works with its slurmctld and slurmdbd
+    lacks: Mapping[_Word, str] = {}  # missing packages by reference name, with the reason
+    sources: Mapping[str, str] = Field(min_length=1)  # publication of each fact, by the fact's name; *: all others
     packages: Mapping[_Word, Annotated[tuple[_Word, ...], BeforeValidator(_several)]] = {}
     units: Mapping[_Unit, _Unit] = {}
     paths: Mapping[_Path, _Path] = {}
-    accounts: Mapping[_Word, _Word] = {}  # users and groups that packages bring
+    accounts: Mapping[_Word, _Word] = {}  # users and groups that packages create
     package_accounts: Mapping[_Word, PackageAccount] = {}  # by the reference name
 
 
 class Distributions(Mapping[tuple[str, str], Distribution]):
-    """Those of a folder, by name and release. A file is read when its release is looked for."""
+    """The releases of a folder, by name and release. A file is read at the first use of its release."""
 
     def __init__(self, folder: Traversable) -> None:
         self._folder = folder
@@ -84,7 +84,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
     def __getitem__(self, key: tuple[str, str]) -> Distribution:
         """One of them. Raises `KeyError`, or `DistributionError` where its file is wrong."""
         if key not in self._read:
-            self._read[key] = _distribution(*key, self._whole(self._files[key]))
+            self._read[key] = _distribution(*key, self._merged(self._files[key]))
         return self._read[key]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -98,40 +98,40 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
         stems = {
             file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")
         }
-        found = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
-        return dict(sorted(found.items()))
+        by_release = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
+        return dict(sorted(by_release.items()))
 
-    def _whole(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    def _merged(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the data of a file, with the names of the release that it is like."""
         try:
-            said = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+            data = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise DistributionError(f"{file}: {' '.join(str(error).split())}") from error
-        if not isinstance(said, dict):
+        if not isinstance(data, dict):
             raise DistributionError(f"{file}: not a mapping")
-        like = said.pop("like", None)
+        like = data.pop("like", None)
         if like is None:
-            return said
+            return data
         if like in below or not (parent := self._folder.joinpath(f"{like}.yaml")).is_file():
             raise DistributionError(f"{file}: like: {like} is no other file of this folder")
-        return {**_inherited(self._whole(parent, (*below, like)), said), **said}
+        return {**_inherited(self._merged(parent, (*below, like)), data), **data}
 
 
 def _inherited(parent: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return a release's names from the one that it is like; its own names replace these, and `own` loses them."""
-    found: dict[str, Any] = {}
+    inherited: dict[str, Any] = {}
     for key in _INHERITED:
         if isinstance(parent.get(key), dict) and isinstance(own.get(key, {}), dict):
-            found[key] = {**parent[key], **own.pop(key, {})}
+            inherited[key] = {**parent[key], **own.pop(key, {})}
         elif key in parent:
-            found[key] = parent[key]
-    return found
+            inherited[key] = parent[key]
+    return inherited
 
 
-def _distribution(name: str, release: str, said: Mapping[str, Any]) -> Distribution:
+def _distribution(name: str, release: str, data: Mapping[str, Any]) -> Distribution:
     try:
-        return Distribution.model_validate({**said, "name": name, "release": release})
+        return Distribution.model_validate({**data, "name": name, "release": release})
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DistributionError(f"distributions/{name}-{release}.yaml: {where}: {first['msg']}") from error
+        place = ".".join(map(str, first["loc"]))
+        raise DistributionError(f"distributions/{name}-{release}.yaml: {place}: {first['msg']}") from error

@@ -1,4 +1,4 @@
-"""Kinds of file systems as data: one is a file, `file_systems/KIND.yaml`, that nothing else is told of. Pure."""
+"""Kinds of file systems as data: a kind is a file, `file_systems/KIND.yaml`, and needs no code. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class _FileSystemEntry(BaseModel):
 class Addressed(_FileSystemEntry):
     """How mount(8) names one that the site has."""
 
-    pattern: str  # a regular expression of the whole
-    form: str  # in words
+    pattern: str  # a regular expression for the whole address
+    form: str  # the same in words
     example: str
 
 
@@ -35,11 +35,11 @@ class FileSystemKind(_FileSystemEntry):
 
     description: str
     type: _Words  # for mount(8)
-    address: Addressed | None = None  # None: it is made on drives of each node's own
-    served: str = ""  # what others mount where a role makes a node a server: {address} and {path} there
-    packages: tuple[_Words, ...] = ()  # of Debian 12: a distribution's own names are in its file
-    mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone
+    address: Addressed | None = None  # None: nodes' own drives
+    served: str = ""  # the source for clients if a role serves it from a node, with {address} and {path}
+    packages: tuple[_Words, ...] = ()  # packages of Debian 12; a distribution's file has its names for them
+    mounted_by: str = ""  # a program that mounts it; hpcforge then only checks it
     options: tuple[_Words, ...] = ()
-    refused: Mapping[_Words, str] = {}  # options, with or without a value, and why nobody may choose them
-    rehearsed: Mounted | None = None  # what a rehearsal has instead; None: the same
-    sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
+    refused: Mapping[_Words, str] = {}  # options, with or without a value, that no blueprint may set, and why
+    rehearsed: Mounted | None = None  # the substitute in a rehearsal; None: the same
+    sources: Mapping[str, str] = Field(min_length=1)  # publication of each fact, by the fact's name; *: all others

@@ -1,4 +1,4 @@
-"""What NVIDIA's software is called where it comes from, as data: the types of nvidia.yaml. Pure."""
+"""Names of NVIDIA's software in each archive, as data: the types of nvidia.yaml. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Packages(_NvidiaEntry):
 
     version: str = "any"
     packages: tuple[str, ...] = Field(min_length=1)
-    home: str = ""  # of a CUDA toolkit: the folder that CUDA_HOME names
+    home: str = ""  # the folder for CUDA_HOME of a CUDA toolkit
 
 
 class Repository(_NvidiaEntry):
@@ -39,26 +39,26 @@ _NOTHING = ("hpcforge-nothing",)
 class Archive(_NvidiaEntry):
     """What one archive has, and what it calls it. Of an archive that nobody knows, nothing."""
 
-    # Which packages apt takes in one version alone: names, or patterns as glob(7) has them. apt compiles a regular
-    # expression anew for each name that it knows, of which there are a hundred thousand.
-    pinned: tuple[str, ...] = _NOTHING  # those of the driver
-    pinned_modules: tuple[str, ...] = _NOTHING  # its kernel modules: where these change, the node restarts
+    # Packages that apt installs in one version only: names, or patterns of glob(7). apt would compile a regular
+    # expression for each package name that it has, about a hundred thousand.
+    pinned: tuple[str, ...] = _NOTHING  # packages of the driver
+    pinned_modules: tuple[str, ...] = _NOTHING  # its kernel modules: a node restarts after their change
     pinned_dcgm: tuple[str, ...] = _NOTHING
     pinned_container_toolkit: tuple[str, ...] = _NOTHING
-    of_driver: str = ""  # which installed packages are the driver's, as `named` has it; "": those of both
-    never_from: str | None = None  # the Origin of another archive that has packages of the same names, as apt knows it
-    beside: tuple[str, ...] = ()  # components of the distribution's archive that these packages need, beside main
+    of_driver: str = ""  # condition for packages of the driver, in the form of `named`; "": both of the above
+    never_from: str | None = None  # the Origin, in apt's words, of another archive with packages of the same names
+    beside: tuple[str, ...] = ()  # components of the distribution's archive that these packages need besides main
     driver: tuple[Packages, ...] = ()
-    driver_held: tuple[Packages, ...] = ()  # those, and what comes with them; none said: those
+    driver_held: tuple[Packages, ...] = ()  # packages of the driver and their dependencies; (): the driver's alone
     modules: Mapping[Modules, tuple[Packages, ...]] = {}
-    modules_held: Mapping[Modules, tuple[Packages, ...]] = {}  # likewise
-    module: Mapping[Modules, str] = {"open": "nvidia", "closed": "nvidia"}  # what DKMS and modinfo call it
+    modules_held: Mapping[Modules, tuple[Packages, ...]] = {}  # the same for modules
+    module: Mapping[Modules, str] = {"open": "nvidia", "closed": "nvidia"}  # its name in DKMS and modinfo
     cuda: tuple[Packages, ...] = ()
     fabric_manager: tuple[Packages, ...] = ()
     dcgm: tuple[Packages, ...] = ()
     container_toolkit: tuple[Packages, ...] = ()
-    repository: Repository | None = None  # None: the distribution's own
-    sources: Mapping[str, str] = {}  # where each fact is published, by its name; *: the rest
+    repository: Repository | None = None  # None: the distribution's archive
+    sources: Mapping[str, str] = {}  # publication of each fact, by the fact's name; *: all others
 
 
 @cache
@@ -74,14 +74,14 @@ def archive_name(name: str, release: str, *, nvidias: bool) -> str:
 
 
 def named(patterns: Iterable[str]) -> str:
-    """Whether an installed package has a name of these, as a condition of awk's: $2 source, $3 version, $4 package.
+    """Return a condition of awk that an installed package has one of these names: $2 source, $3 version, $4 package.
 
-    `patterns` are names, or patterns as glob(7) has them, with `*` and ranges.
+    `patterns` are names, or patterns of glob(7) with `*` and ranges.
     """
-    known = "|".join(
-        re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), pattern) for pattern in patterns
+    alternatives = "|".join(
+        re.sub(r"[.+*]", lambda match: {"*": ".*"}.get(match[0], f"[{match[0]}]"), pattern) for pattern in patterns
     )
-    return f"$4 ~ /^({known})$/"
+    return f"$4 ~ /^({alternatives})$/"
 
 
 def bare_name(driver_name: str) -> str:

@@ -22,9 +22,9 @@ _LEVEL = (
     "quiet, fatal, error, info, verbose, or debug to debug5",
 )
 _PRIVATE = "accounts?|cloud|events?|jobs?|nodes?|partitions?|reservations?|usage|users?"
-# Text that Slurm takes in certain forms only: slurmctld does not start with another. Case does not count.
-# By slurm.conf(5) and read_config.c of Slurm 22.05 to 24.11. Of PrivateData it would ignore other words. Where a list
-# is not closed, as that of DebugFlags or of most plugins, slurmctld judges the value on the head.
+# Settings whose text must have a certain form, in any case: slurmctld does not start with another one. Sources:
+# slurm.conf(5) and read_config.c of Slurm 22.05 to 24.11. Slurm ignores other words of PrivateData. Lists with further
+# words, such as DebugFlags or most plugins, are checked by slurmctld on the head.
 _FORMS: Mapping[str, tuple[str, str]] = {
     "cpubind": ("no|none|off|(?:socket|ldom|core|thread)s?", "none, socket, ldom, core or thread"),
     "defaulttime": (
@@ -57,27 +57,27 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "slurmdsyslogdebug": _LEVEL,
     "suspendtime": ("-1|[0-9]{1,10}|none|infinite", "seconds, or INFINITE"),
 }
-# Numbers that slurmctld refuses beyond what their kind holds.
+# Numbers with narrower limits in slurmctld than their kind has.
 _FIRST_AND_LAST: Mapping[str, tuple[int, int]] = {"firstjobid": (1, 2**32 - 1), "maxarraysize": (0, 4_000_001)}
 
 
 class SlurmRelease(BaseModel):
-    """What a release takes in slurm.conf, spelled as its own tables have it; the case of names does not count."""
+    """The settings of a release in slurm.conf, spelled as in its own tables; case does not matter."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    source: str  # the package that it was read from, with its version
+    source: str  # the package that was read, with its version
     settings: dict[str, Kind]
-    partition_settings: dict[str, Kind]  # of lines that begin with PartitionName
+    partition_settings: dict[str, Kind]  # parameters of lines that begin with PartitionName
 
     def knows(self, name: str) -> bool:
-        """Whether it takes a setting of this name, in whatever case."""
+        """Return whether it has a setting of this name, in any case."""
         return kind_of(self.settings, name) is not None
 
 
 def kind_of(settings: Settings, name: str) -> Kind | None:
-    """Return the kind of a setting, in whatever case it is written; None: there is no such setting."""
-    return next((kind for known, kind in settings.items() if known.lower() == name.lower()), None)
+    """Return the kind of a setting, in any case; None: there is no such setting."""
+    return next((kind for setting, kind in settings.items() if setting.lower() == name.lower()), None)
 
 
 def expected(name: str, kind: Kind, value: str) -> str | None:

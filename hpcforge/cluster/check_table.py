@@ -1,7 +1,7 @@
-"""Every check of a blueprint, of its inventory and of the files that they name: a row with its code and function.
+"""Every check of a blueprint, of its inventory and of their files: a row with its code and function.
 
 A check is a function that yields findings, and a row here. The rows of a tuple get the same arguments and run in its
-order. A function that gets less than that has a lambda around it. `hpcforge explain` lists all rows.
+order. A lambda adapts a function with fewer arguments. `hpcforge explain` lists all rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hpcforge.design.fabric.graph import Fabric
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a blueprint without errors resolves to."""
+    """The arguments of checks of a resolved blueprint."""
 
     blueprint: Blueprint
     cluster: Cluster
@@ -122,7 +122,7 @@ CATALOG: tuple[InputCheck[[Draft, Catalog]], ...] = (
     InputCheck("known-releases", "releases of overrides exist", "overrides.*.release", release_checks.unknown_releases),
 )  # fmt: skip
 
-# Addresses, which a blueprint or its inventory has.
+# Addresses of a blueprint or its inventory.
 ADDRESSES: tuple[InputCheck[[Draft, Draft | None]], ...] = (
     InputCheck("missing-addresses", "each node has an address in the blueprint or in the inventory",
                "nodes, networks; nodes of the inventory", inventory_checks.missing_address_findings),
@@ -153,7 +153,7 @@ FILES: tuple[InputCheck[[Draft, Path]], ...] = (
                "software.sources.nvidia", file_checks.repository_key_findings),
 )  # fmt: skip
 
-# Files that an inventory names; the path is its own.
+# Files that an inventory names; the path is the inventory's own.
 INVENTORY_FILES: tuple[InputCheck[[Draft, Path]], ...] = (
     InputCheck("private-key", "the private key of the inventory exists",
                "access.key", file_checks.private_key_findings),
@@ -165,33 +165,37 @@ SWITCHES: tuple[InputCheck[[Inventory, Iterable[Fabric]]], ...] = (
                "switches; fabrics of the blueprint", interface_checks.switch_findings),
 )  # fmt: skip
 
-# What a blueprint resolves to.
+# The resolved blueprint.
 RESOLVED: tuple[InputCheck[[Resolved]], ...] = (
     InputCheck("interfaces-and-routes", "interfaces fit networks and fabrics, and a node has one default route",
                "networks, fabrics, services",
-               lambda it: chain(interface_checks.interface_findings(it.cluster),
-                                interface_checks.route_findings(it.cluster))),
+               lambda inputs: chain(interface_checks.interface_findings(inputs.cluster),
+                                interface_checks.route_findings(inputs.cluster))),
     InputCheck("sets-of-racks", "node sets that name racks have nodes",
                "slurm.partitions, slurm.reservations, software.site_roles, services",
-               lambda it: catalog_checks.empty_set_findings(it.blueprint, it.cluster)),
+               lambda inputs: catalog_checks.empty_set_findings(inputs.blueprint, inputs.cluster)),
     InputCheck("service-memory", "nodes have the memory that their services take", "services, nodes.*.hardware",
-               lambda it: hardware_checks.memory_findings(it.blueprint, it.cluster, it.catalog, it.roles.memory)),
+               lambda inputs: hardware_checks.memory_findings(
+                   inputs.blueprint, inputs.cluster, inputs.catalog, inputs.roles.memory)),
     InputCheck("release-order", "releases of Slurm work together, and have the container runtimes",
-               "software.os, overrides.*.release", lambda it: release_checks.release_findings(it.cluster)),
+               "software.os, overrides.*.release", lambda inputs: release_checks.release_findings(inputs.cluster)),
     InputCheck("slurm-topologies", "a fabric gives each topology, and none cuts a partition",
                "slurm.topology, slurm.partitions, fabrics, nodes.*.rack",
-               lambda it: slurm_checks.topology_findings(it.blueprint, it.cluster, it.catalog, it.pinned)),
+               lambda inputs: slurm_checks.topology_findings(
+                   inputs.blueprint, inputs.cluster, inputs.catalog, inputs.pinned)),
     InputCheck("possible-tests", "the nodes of a smoke test can run it",
-               "acceptance.tests", lambda it: smoke_tests.impossible_tests(it.blueprint, it.cluster)),
+               "acceptance.tests", lambda inputs: smoke_tests.impossible_tests(inputs.blueprint, inputs.cluster)),
     InputCheck("missing-variables", "roles that run have their variables",
-               "roles, role_folders", lambda it: variables.missing_variables(it.blueprint, it.roles, it.cluster)),
+               "roles, role_folders",
+               lambda inputs: variables.missing_variables(inputs.blueprint, inputs.roles, inputs.cluster)),
     InputCheck("subordinate-numbers", "subordinate numbers of containers are no numbers of people",
-               "users.*.uid, roles", lambda it: subordinate_checks.subordinate_findings(it.cluster)),
+               "users.*.uid, roles", lambda inputs: subordinate_checks.subordinate_findings(inputs.cluster)),
     InputCheck("image-drivers", "nodes that get an image get a driver for their GPUs",
-               "software, nodes.*.gpus", lambda it: gpu_checks.driver_findings(it.blueprint.software, it.cluster)),
+               "software, nodes.*.gpus",
+               lambda inputs: gpu_checks.driver_findings(inputs.blueprint.software, inputs.cluster)),
 )  # fmt: skip
 
-# What the time of a check decides.
+# Checks that depend on the current time.
 TIME: tuple[InputCheck[[Mapping[str, ReservationSection], str]], ...] = (
     InputCheck("past-reservations", "a reservation is not over", "slurm.reservations", slurm.over),
 )  # fmt: skip
@@ -211,10 +215,10 @@ def file_of(check: InputCheck[...]) -> str:
     return "inventory" if check in of_inventory else "blueprint"
 
 
-def run(checks: Iterable[InputCheck[Given]], *given: Given.args, **named: Given.kwargs) -> Iterator[Finding]:
+def run(checks: Iterable[InputCheck[Given]], *args: Given.args, **kwargs: Given.kwargs) -> Iterator[Finding]:
     """Yield the findings of these checks, in their order."""
     for check in checks:
-        yield from check.function(*given, **named)
+        yield from check.function(*args, **kwargs)
 
 
 def blueprint_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:

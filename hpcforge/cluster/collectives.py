@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _NCCL = "docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, {}"
 _UCX = "github.com/openucx/ucx, {}"
 _OPEN_MPI = "docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ib-and-roce.html (UCX_NET_DEVICES)"
-_UCX_DSCP = 26  # what UCX itself marks RoCE with: traffic class 106
+_UCX_DSCP = 26  # UCX's own mark for RoCE: traffic class 106
 _ECN_CAPABLE = 2  # the two bits below the DSCP: congestion may be marked (RFC 3168, ECT(0))
-_FINDS_GID = (2, 21)  # the NCCL that looks for the RoCE v2 address by itself
+_FINDS_GID = (2, 21)  # the first NCCL that selects the RoCE v2 address itself
 _NCCL_WHEEL = re.compile(r"nvidia_nccl_cu[0-9]+-([0-9]+)\.([0-9]+)(?:\.[0-9]+)*-")
 
 
@@ -47,8 +47,8 @@ class DefaultVariable:
 class Collectives:
     """Settings and unset variables for nodes on the same fabrics."""
 
-    fabric: str | None  # that carries their collectives by RDMA; None: IP does
-    adapters: tuple[str, ...]  # that are named, in the order of the fabric's links; none: not said
+    fabric: str | None  # the fabric that carries collectives by RDMA; None: IP carries them
+    adapters: tuple[str, ...]  # adapters with a configured name, in the order of the fabric's links
     settings: tuple[LibraryVariable, ...]
     left: tuple[DefaultVariable, ...]
 
@@ -78,103 +78,103 @@ def collectives(
     """
     plugged = [fabric for fabric in fabrics if not fabric.bmc]
     fabric = rdma_fabric(plugged)
-    found: list[LibraryVariable | DefaultVariable] = []
+    variables: list[LibraryVariable | DefaultVariable] = []
     if fabric is None:
-        why = "the nodes have no InfiniBand or RoCE fabric; NCCL still uses an RDMA adapter that is up"
-        found.append(DefaultVariable("NCCL_IB_HCA", why, _NCCL.format("NCCL_IB_HCA")))
+        reason = "the nodes have no InfiniBand or RoCE fabric; NCCL still uses an RDMA adapter that is up"
+        variables.append(DefaultVariable("NCCL_IB_HCA", reason, _NCCL.format("NCCL_IB_HCA")))
     else:
-        found += [*_adapters(fabric, plugged), *_crossing(fabric)]
-    found.append(_bootstrap(network, others))
+        variables += [*_adapters(fabric, plugged), *_crossing(fabric)]
+    variables.append(_bootstrap(network, others))
     if fabric is not None and fabric.kind == "roce":
-        found += [*_address(wheels), *_marks(fabric)]
-    why = "NCCL reads the PCIe tree itself; only virtual machines that hide it need a file, from their provider"
-    found.append(DefaultVariable("NCCL_TOPO_FILE", why, _NCCL.format("NCCL_TOPO_FILE")))
+        variables += [*_address(wheels), *_marks(fabric)]
+    reason = "NCCL reads the PCIe tree itself; only virtual machines that hide it need a file, from their provider"
+    variables.append(DefaultVariable("NCCL_TOPO_FILE", reason, _NCCL.format("NCCL_TOPO_FILE")))
     return Collectives(
         fabric.name if fabric else None,
-        _named(fabric) if fabric else (),
-        tuple(setting for setting in found if isinstance(setting, LibraryVariable)),
-        tuple(setting for setting in found if isinstance(setting, DefaultVariable)),
+        _adapter_names(fabric) if fabric else (),
+        tuple(setting for setting in variables if isinstance(setting, LibraryVariable)),
+        tuple(setting for setting in variables if isinstance(setting, DefaultVariable)),
     )
 
 
-def _named(fabric: FabricOf) -> tuple[str, ...]:
+def _adapter_names(fabric: FabricOf) -> tuple[str, ...]:
     """Return a node's adapters by name. For RoCE a blueprint names interfaces, as LLDP does, and not adapters."""
     return fabric.interfaces if fabric.kind == "infiniband" else ()
 
 
 def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[LibraryVariable | DefaultVariable]:
-    """Which adapters carry collectives."""
+    """Yield the adapters for collectives."""
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
-    if adapters := _named(fabric):
-        why = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
-        exact = "=" + ",".join(adapters)  # else mlx5_1 means mlx5_10, too
+    if adapters := _adapter_names(fabric):
+        reason = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
+        exact = "=" + ",".join(adapters)  # without `=`, mlx5_1 also matches mlx5_10
         ports = ",".join(f"{name}:1" for name in adapters)
         for (name, source), value in zip(names, (exact, ports), strict=True):
-            yield LibraryVariable(name, value, why, source)
+            yield LibraryVariable(name, value, reason, source)
         return
-    why = "the nodes have no other fabric; NCCL uses every adapter that is up"
+    reason = "the nodes have no other fabric; NCCL uses every adapter that is up"
     if len(plugged) > 1:
         others = ", ".join(plugged_fabric.name for plugged_fabric in plugged if plugged_fabric is not fabric)
         cure = "set its `interfaces`" if fabric.kind == "infiniband" else "only the machine can tell"
-        why = f"the blueprint does not separate the adapters of {fabric.name} from those of {others}: {cure}"
+        reason = f"the blueprint does not separate the adapters of {fabric.name} from those of {others}: {cure}"
     for name, source in names:
-        yield DefaultVariable(name, why, source)
+        yield DefaultVariable(name, reason, source)
 
 
 def _crossing(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
-    """Whether a ring may leave its rail."""
+    """Yield whether a ring may leave its rail."""
     source = _NCCL.format("NCCL_CROSS_NIC")
     if fabric.links == 1 or fabric.bond:
-        why = "bonded ports of a card are one adapter" if fabric.bond else "a node has one link"
-        yield DefaultVariable("NCCL_CROSS_NIC", why, source)
+        reason = "bonded ports of a card are one adapter" if fabric.bond else "a node has one link"
+        yield DefaultVariable("NCCL_CROSS_NIC", reason, source)
     elif fabric.rails:
-        why = f"{fabric.name} carries less between its rails than on them: a ring stays on its rail"
-        yield LibraryVariable("NCCL_CROSS_NIC", "0", why, source)
+        reason = f"{fabric.name} carries less between its rails than on them: a ring stays on its rail"
+        yield LibraryVariable("NCCL_CROSS_NIC", "0", reason, source)
     else:
-        why = f"{fabric.name} carries the same between any two links: NCCL's default (2) costs nothing"
-        yield DefaultVariable("NCCL_CROSS_NIC", why, source)
+        reason = f"{fabric.name} carries the same between any two links: NCCL's default (2) costs nothing"
+        yield DefaultVariable("NCCL_CROSS_NIC", reason, source)
 
 
 def _bootstrap(network: Network, others: Sequence[Network]) -> LibraryVariable | DefaultVariable:
     """Return the interface where ranks find each other; without RDMA it carries all traffic."""
     source = _NCCL.format("NCCL_SOCKET_IFNAME")
     if network.interface:
-        first = ", ".join(other.name for other in others if not other.bmc and not other.external)
+        first = ", ".join(further.name for further in others if not further.bmc and not further.external)
         else_ = f", not one of {first}" if first else ""
-        why = f"the workers' interface on {network.name}, the network of all nodes{else_}"
-        return LibraryVariable("NCCL_SOCKET_IFNAME", f"={network.interface}", why, source)
-    why = f"the workers' interface on {network.name} is not known: set `interface` of that network"
+        reason = f"the workers' interface on {network.name}, the network of all nodes{else_}"
+        return LibraryVariable("NCCL_SOCKET_IFNAME", f"={network.interface}", reason, source)
+    reason = f"the workers' interface on {network.name} is not known: set `interface` of that network"
     return DefaultVariable(
-        "NCCL_SOCKET_IFNAME", f"{why}. NCCL prefers interfaces named ib*, then uses any that is up", source
+        "NCCL_SOCKET_IFNAME", f"{reason}. NCCL prefers interfaces named ib*, then uses any that is up", source
     )
 
 
 def _address(wheels: Sequence[Wheel]) -> Iterator[DefaultVariable]:
-    """Which of an adapter's addresses is the one of RoCE v2."""
+    """Yield the index of an adapter's RoCE v2 address."""
     source = _NCCL.format("NCCL_IB_GID_INDEX")
-    found = next(filter(None, (_NCCL_WHEEL.match(wheel.file) for wheel in wheels)), None)
-    version = (int(found[1]), int(found[2])) if found else None
+    match = next(filter(None, (_NCCL_WHEEL.match(wheel.file) for wheel in wheels)), None)
+    version = (int(match[1]), int(match[2])) if match else None
     if version is None:
-        why = "NCCL finds it from 2.21 on; the jobs' NCCL is not known. Older ones need the value from the machine"
+        reason = "NCCL finds it from 2.21 on; the jobs' NCCL is not known. Older ones need the value from the machine"
     elif version >= _FINDS_GID:
-        why = f"NCCL {version[0]}.{version[1]} of PyTorch finds the address of RoCE v2 itself (from 2.21 on)"
+        reason = f"NCCL {version[0]}.{version[1]} of PyTorch finds the address of RoCE v2 itself (from 2.21 on)"
     else:
-        why = f"NCCL {version[0]}.{version[1]} of PyTorch needs it, and only the machine has it (`show_gids`)"
-    yield DefaultVariable("NCCL_IB_GID_INDEX", why, source)
+        reason = f"NCCL {version[0]}.{version[1]} of PyTorch needs it, and only the machine has it (`show_gids`)"
+    yield DefaultVariable("NCCL_IB_GID_INDEX", reason, source)
     yield DefaultVariable(
         "UCX_IB_GID_INDEX", "UCX finds the address of RoCE v2 itself", _UCX.format("src/uct/ib/base/ib_iface.c")
     )
 
 
 def _marks(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
-    """How packets say that they are not to be dropped."""
+    """Yield the mark that keeps packets from being dropped."""
     if fabric.dscp is None:
         return
     value = str(fabric.dscp << 2 | _ECN_CAPABLE)
-    why = f"DSCP {fabric.dscp} marks lossless traffic for the switches of {fabric.name}; ECN may mark it"
-    yield LibraryVariable("NCCL_IB_TC", value, why, _NCCL.format("NCCL_IB_TC"))
+    reason = f"DSCP {fabric.dscp} marks lossless traffic for the switches of {fabric.name}; ECN may mark it"
+    yield LibraryVariable("NCCL_IB_TC", value, reason, _NCCL.format("NCCL_IB_TC"))
     source = _UCX.format("src/uct/ib/base/ib_iface.c (TRAFFIC_CLASS)")
     if fabric.dscp == _UCX_DSCP:
         yield DefaultVariable("UCX_IB_TRAFFIC_CLASS", f"UCX marks RoCE with {value} itself", source)
     else:
-        yield LibraryVariable("UCX_IB_TRAFFIC_CLASS", value, why, source)
+        yield LibraryVariable("UCX_IB_TRAFFIC_CLASS", value, reason, source)

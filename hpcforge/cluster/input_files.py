@@ -34,7 +34,7 @@ def inputs(loaded: Loaded) -> tuple[Path, ...]:
 
 
 def _in_checkout(path: Path) -> bool:
-    """Whether a file is in hpcforge's own checkout, and in no repository inside it."""
+    """Return whether a file is in hpcforge's own checkout, and in no repository inside it."""
     root = bundled.root()
     inside = [folder for folder in path.parents if folder.is_relative_to(root)]
     return bool(inside) and (root / ".git").exists() and not any((folder / ".git").exists() for folder in inside[:-1])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hpcforge.cluster.model.network import FabricOf, Network
     from hpcforge.cluster.model.node import Node
 
-DATAGRAM_MTU = 4_092  # the most that IPoIB has in datagram mode, bytes
+DATAGRAM_MTU = 4_092  # the largest MTU of IPoIB in datagram mode, bytes
 
 
 class NetworksAndFabrics(Protocol):
@@ -22,7 +22,7 @@ class NetworksAndFabrics(Protocol):
 
     @property
     def network(self) -> Network:
-        """That node addresses are on."""
+        """The network of node addresses."""
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -38,21 +38,21 @@ class Interface:
     """A port, bond or VLAN of a node, as configured in systemd-networkd."""
 
     kind: Literal["port", "bond", "vlan"]
-    name: str | None = None  # None: a port that is known by its MAC address alone
-    mac: str | None = None  # of a port, as it was made; of a bond, that of its first port; None: not known
-    mode: Literal["802.3ad", "active-backup"] | None = None  # of a bond
-    bond: str | None = None  # that a port is in
+    name: str | None = None  # None: a port that only its MAC address identifies
+    mac: str | None = None  # permanent address of a port; a bond has that of its first port; None: not known
+    mode: Literal["802.3ad", "active-backup"] | None = None  # mode of a bond
+    bond: str | None = None  # the bond of a port
     vlan: int | None = None
-    vlans: tuple[str, ...] = ()  # interfaces of VLANs above it
-    mtu: int | None = None  # bytes; None: as it comes
+    vlans: tuple[str, ...] = ()  # VLAN interfaces on top of it
+    mtu: int | None = None  # bytes; None: the interface's default
     address: str | None = None  # with prefix length
     gateway: str | None = None
-    metric: int = 0  # of the way out: the least is taken
-    ipoib: Literal["datagram", "connected"] | None = None  # None: it is Ethernet
+    metric: int = 0  # metric of its default route: the lowest one is used
+    ipoib: Literal["datagram", "connected"] | None = None  # None: Ethernet
 
     @property
     def label(self) -> str:
-        """What its files are called by."""
+        """The label of its files."""
         return self.name or (self.mac or "").replace(":", "")
 
 
@@ -70,39 +70,41 @@ def carrier(network: Network) -> str:
 
 
 def is_on(cluster: NetworksAndFabrics, node: Node, network: Network) -> bool:
-    """Whether a node, and not its management controller, has an address on a network."""
+    """Return whether a node, and not its management controller, has an address on a network."""
     return not network.bmc and (network.name == cluster.network.name or network.name in node.addresses)
 
 
 def carried(cluster: NetworksAndFabrics, node: Node) -> dict[str, tuple[Network, ...]]:
     """Return the networks that a node is on, by carrier; the carrier of its own address first."""
-    found: dict[str, tuple[Network, ...]] = {}
+    by_carrier: dict[str, tuple[Network, ...]] = {}
     for network in cluster.networks:
         if is_on(cluster, node, network):
-            found[carrier(network)] = (*found.get(carrier(network), ()), network)
-    return found
+            by_carrier[carrier(network)] = (*by_carrier.get(carrier(network), ()), network)
+    return by_carrier
 
 
 def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main: Network) -> tuple[Interface, ...]:
     """Return a node's ports on a carrier, in the order of links; none if they are not configured."""
     links = fabric.links if fabric else 1
     if fabric and fabric.name in node.ports:
-        known = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])
+        configured = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])
     elif fabric and fabric.interfaces:
-        known = tuple(Interface("port", name) for name in fabric.interfaces)
+        configured = tuple(Interface("port", name) for name in fabric.interfaces)
     elif bonded(networks) or links > 1:
         return ()
     elif name := next(filter(None, map(port_below, networks)), None):
-        known = (Interface("port", name),)
+        configured = (Interface("port", name),)
     else:
-        known = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
+        configured = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
     if bonded(networks) or links == 1:
-        return known
-    return tuple(interface for interface in known if interface.name in {port_below(network) for network in networks})
+        return configured
+    return tuple(
+        interface for interface in configured if interface.name in {port_below(network) for network in networks}
+    )
 
 
 def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] | None:
-    """How a node uses the links of a carrier together; None: each by itself."""
+    """Return how a node combines the links of a carrier; None: it uses each by itself."""
     return next((network.bond for network in networks if network.bond), None)
 
 
@@ -112,20 +114,26 @@ def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, .
     if own is None or own.bond is None:
         return networks
     names = ("bond0" if network.vlan is None else f"bond0.{network.vlan}" for network in networks)
-    both = zip(networks, names, strict=True)
-    return tuple(replace(network, interface=name, bond=own.bond) for network, name in both)
+    pairs = zip(networks, names, strict=True)
+    return tuple(replace(network, interface=name, bond=own.bond) for network, name in pairs)
 
 
 def interfaces(cluster: NetworksAndFabrics, node: Node) -> tuple[Interface, ...]:
     """Return the interfaces that hpcforge sets up on a node, parents first; none unless the blueprint requests it."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
-    asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
+    configured = {
+        name: networks
+        for name, networks in carried(cluster, node).items()
+        if any(network.configure for network in networks)
+    }
     return tuple(
-        interface for name, them in asked.items() for interface in _of_carrier(cluster, node, fabrics.get(name), them)
+        interface
+        for name, networks in configured.items()
+        for interface in _carrier_interfaces(cluster, node, fabrics.get(name), networks)
     )
 
 
-def _of_carrier(
+def _carrier_interfaces(
     cluster: NetworksAndFabrics, node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]
 ) -> Iterator[Interface]:
     networks = own_networks(node, fabric, networks)
@@ -140,8 +148,8 @@ def _of_carrier(
         yield from (replace(port, bond=name, mtu=mtu, ipoib=ipoib) for port in below)
         below = (Interface("bond", name, below[0].mac if below else None, mode),)
     for interface in below:
-        whole = replace(interface, vlans=vlans, mtu=mtu, ipoib=ipoib)
-        yield _addressed(cluster, node, plain, whole) if plain else whole
+        complete = replace(interface, vlans=vlans, mtu=mtu, ipoib=ipoib)
+        yield _addressed(cluster, node, plain, complete) if plain else complete
     for network in networks:
         if network.vlan is not None:
             vlan = Interface("vlan", network.interface, vlan=network.vlan, mtu=network.mtu)
@@ -152,7 +160,7 @@ def _addressed(cluster: NetworksAndFabrics, node: Node, network: Network, interf
     address = node.address if network.name == cluster.network.name else node.addresses[network.name]
     order = sorted(
         cluster.networks, key=lambda network: not network.external
-    )  # the site's way out before one through a node
+    )  # a route of the site comes before a route through a node
     return replace(
         interface,
         address=f"{address}/{network.cidr.partition('/')[2]}",

@@ -9,12 +9,12 @@ from typing import Literal
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import LauncherName
 
-SHARING = 16  # ranks that may share the cores of a node without GPUs, where a test sets no number for each node
+SHARING = 16  # ranks that may share the cores of a node without GPUs if a test sets no number for each node
 
 
 @dataclass(frozen=True)
 class RankNeeds:
-    """How many ranks a smoke test can run with. None: no such limit."""
+    """Limits for the number of ranks of a smoke test. None: no limit."""
 
     per_node: int | None = None
     multiple_of: int = 1
@@ -34,7 +34,7 @@ class ProgramLaunch:
 
 
 class RanksError(ExpectedError):
-    """No number of ranks on these nodes is what a test needs; says why."""
+    """No number of ranks on these nodes fits a test; with the reason."""
 
 
 def ranks_per_node(needs: RankNeeds, nodes: int, usual: int, gpus: int) -> int:
@@ -50,11 +50,12 @@ def ranks_per_node(needs: RankNeeds, nodes: int, usual: int, gpus: int) -> int:
     for count in counts:
         if nodes * count % needs.multiple_of == 0 and nodes * count <= (needs.at_most or nodes * count):
             return count
-    each = f"{needs.per_node}" if needs.per_node is not None else f"1 to {most}"
-    wanted = f"a multiple of {needs.multiple_of}" * (needs.multiple_of > 1)
+    ranks = f"{needs.per_node}" if needs.per_node is not None else f"1 to {most}"
+    multiple = f"a multiple of {needs.multiple_of}" * (needs.multiple_of > 1)
     limit = f"at most {needs.at_most}" if needs.at_most is not None else ""
     raise RanksError(
-        f"it needs {' and '.join(filter(None, (wanted, limit)))} ranks: {nodes} nodes with {each} ranks each have none"
+        f"it needs {' and '.join(filter(None, (multiple, limit)))} ranks: "
+        f"{nodes} nodes with {ranks} ranks each have none"
     )
 
 

@@ -14,7 +14,7 @@ from hpcforge.errors import ExpectedError
 
 
 class GroupNameError(ExpectedError):
-    """Two partitions would be one group."""
+    """Two partitions have the same group name."""
 
     kind = "invalid"
     hint = "`-` and `.` become `_` in names of groups: rename one of them"
@@ -26,14 +26,14 @@ def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     A name of its own kind each, since a node or a rack may be called like a function; `-` and `.` become `_`, since
     Ansible and Python take them for operators. Raises `GroupNameError`.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    by_group: dict[str, tuple[str, ...]] = {}
     for kind, name, nodes in _groups(cluster):
         group = f"{kind}_{re.sub('[.-]', '_', name)}"
-        if group in found:
+        if group in by_group:
             raise GroupNameError(f"two partitions are one group `{group}` for Ansible and pyinfra")
         if nodes:
-            found[group] = nodes
-    return found
+            by_group[group] = nodes
+    return by_group
 
 
 def _groups(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -69,14 +69,14 @@ def genders(cluster: Cluster) -> str:
 
     A node has an attribute once, and may be in several partitions: those are attributes of their own.
     """
-    of: dict[str, list[str]] = {node.name: [*node.functions] for node in cluster.nodes}
+    attributes: dict[str, list[str]] = {node.name: [*node.functions] for node in cluster.nodes}
     for partition in cluster.slurm.partitions:
         for name in partition.nodes:
-            of[name].append(f"partition_{partition.name}")
+            attributes[name].append(f"partition_{partition.name}")
     lines = []
     for node in cluster.nodes:
         rack = [f"rack={node.rack}"] if node.rack else []
-        lines.append(f"{node.name} {','.join([*of[node.name], *rack, f'hardware={node.hardware}'])}")
+        lines.append(f"{node.name} {','.join([*attributes[node.name], *rack, f'hardware={node.hardware}'])}")
     return "\n".join(lines) + "\n"
 
 
@@ -99,5 +99,5 @@ def variables(cluster: Cluster, node: Node) -> dict[str, Any]:
 
 
 def machine(node: Node) -> dict[str, Any]:
-    """All that is known of a machine, as plain data: the names are those of `Node`."""
+    """Return all known facts of a machine, as plain data with the names of `Node`."""
     return dataclasses.asdict(node)

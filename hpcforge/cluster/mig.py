@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcforge.blueprint.sections.nodes import NodeGroup
     from hpcforge.catalog import Catalog
 
-FOLDER = "/dev/hpcforge-mig"  # links to devices, by the place that they have in the layout
+FOLDER = "/dev/hpcforge-mig"  # links to devices, named by their place in the layout
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class MigInstance:
 
 @dataclass(frozen=True)
 class Gres:
-    """What a job can have one of, by the type that Slurm knows it as, and its device files."""
+    """A unit that jobs can get, by its type in Slurm, and its device files."""
 
     type: str
     files: tuple[str, ...]
 
 
-Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-smi; a GPU without any stays whole
+Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-smi; () for a GPU that stays undivided
 
 
 def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
@@ -50,15 +50,16 @@ def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
     The driver numbers GPUs and instances differently at each start. So the files are links, which the node
     makes when it has made the instances: for the GPU, the instance (gi), and its compute instance (ci).
     """
-    found: list[Gres] = []
+    resources: list[Gres] = []
     for index, instances in enumerate(layout):
         device = f"{FOLDER}/gpu{index}"
         if not instances:
-            found.append(Gres(model, (device,)))
+            resources.append(Gres(model, (device,)))
         for place, instance in enumerate(instances):
             files = (device, *(f"{device}.{place}.{kind}" for kind in ("gi", "ci")))
-            found.append(Gres(f"{model}_{instance.profile.replace('+', '.')}", files))  # a plus is no letter of a type
-    return tuple(found)
+            # A type of Slurm cannot have a plus.
+            resources.append(Gres(f"{model}_{instance.profile.replace('+', '.')}", files))
+    return tuple(resources)
 
 
 def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[MigInstance, ...] | None:
@@ -73,19 +74,19 @@ def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[M
 
 
 def _rest(
-    names: Sequence[str], shapes: Mapping[str, MigShape], taken: int, least: int = 0
+    names: Sequence[str], shapes: Mapping[str, MigShape], used: int, least: int = 0
 ) -> tuple[MigInstance, ...] | None:
-    """Place these, where the slices of `taken` (bits) are. Of like ones each begins after the one before it."""
+    """Place the instances beside the `used` slices (bits). Of equal ones each begins after the one before it."""
     if not names:
         return ()
     name, *others = names
     for start in shapes[name].placements:
         slices = ((1 << shapes[name].size) - 1) << start
-        if start < least or slices & taken:
+        if start < least or slices & used:
             continue
         after = start + 1 if others and others[0] == name else 0
-        if (found := _rest(others, shapes, taken | slices, after)) is not None:
-            return (MigInstance(name, start), *found)
+        if (rest := _rest(others, shapes, used | slices, after)) is not None:
+            return (MigInstance(name, start), *rest)
     return None
 
 
@@ -98,10 +99,10 @@ def layout(group: NodeGroup, model: str | None, count: int, catalog: Catalog) ->
         return ()
     shapes = catalog.gpus[model].mig or {}
     by_gpu: dict[int, tuple[MigInstance, ...]] = {}
-    for named, counts in group.mig.items():
-        found = placed(counts, shapes)
-        assert found is not None  # mig_findings has said so
-        by_gpu |= dict.fromkeys(gpus_named(named, count), found)
+    for gpu_set, counts in group.mig.items():
+        instances = placed(counts, shapes)
+        assert instances is not None  # mig_findings has reported it
+        by_gpu |= dict.fromkeys(gpus_named(gpu_set, count), instances)
     return tuple(by_gpu.get(index, ()) for index in range(count))
 
 
@@ -110,17 +111,17 @@ def _model(group: NodeGroup, catalog: Catalog) -> str | None:
     return gpus.model if gpus else None
 
 
-# What is wrong with what a blueprint asks for
+# Errors in the layouts of a blueprint.
 
 
 def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Yield layouts that GPUs cannot have, each with the nearest that they can."""
-    asked = {key: group for key, group in (draft.sections["nodes"] or {}).items() if group.mig}
-    for key, group in asked.items():
+    with_mig = {key: group for key, group in (draft.sections["nodes"] or {}).items() if group.mig}
+    for key, group in with_mig.items():
         if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
             yield from _group(("nodes", key, "mig"), group, catalog)
     slurm = draft.sections["slurm"]
-    if asked and slurm and draft.intact("slurm", "enforce") and "gpus" not in slurm.enforce:
+    if with_mig and slurm and draft.intact("slurm", "enforce") and "gpus" not in slurm.enforce:
         message = "Slurm must limit jobs to their MIG instances: CUDA uses the first that it sees"
         yield Finding(("slurm", "enforce"), message, "add gpus, or remove `mig`")
 
@@ -131,7 +132,7 @@ def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         yield Finding(loc, "the group has no GPUs for MIG", "add `gpus:` to this group, or remove `mig`", key=True)
         return
     if gpus.model not in catalog.gpus:
-        return  # said already
+        return  # another check has reported it
     shapes = catalog.gpus[gpus.model].mig
     if not shapes:
         able = ", ".join(name for name, gpu in catalog.gpus.items() if gpu.mig)
@@ -139,15 +140,15 @@ def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
             loc, f"{quote(gpus.model)} does not support MIG", f"GPUs with MIG in the catalog: {able}", key=True
         )
         return
-    seen: dict[int, str] = {}
-    for named, counts in group.mig.items():
-        yield from named_findings((*loc, named), named, gpus.count, seen, "its instances")
+    first_line: dict[int, str] = {}
+    for gpu_set, counts in group.mig.items():
+        yield from named_findings((*loc, gpu_set), gpu_set, gpus.count, first_line, "its instances")
         unknown = [name for name in counts if name not in shapes]
         for name in unknown:
             message = f"{quote(gpus.model)} has no MIG profile {quote(name)}"
-            yield Finding((*loc, named, name), message, f"did you mean {quote(_like(name, shapes))}?", key=True)
+            yield Finding((*loc, gpu_set, name), message, f"did you mean {quote(_like(name, shapes))}?", key=True)
         if not unknown and placed(counts, shapes) is None:
-            yield _too_much((*loc, named), gpus.model, counts, shapes)
+            yield _too_much((*loc, gpu_set), gpus.model, counts, shapes)
 
 
 def _like(name: str, shapes: Iterable[str]) -> str:
@@ -161,35 +162,35 @@ def _like(name: str, shapes: Iterable[str]) -> str:
     return min(shapes, key=lambda shape: (abs(numbers(shape)[0] - compute), abs(numbers(shape)[1] - memory)))
 
 
-def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what: str) -> Iterator[Finding]:
-    """Yield GPUs that there are not, and those that another line gives `what`; `seen` is added to."""
-    there = gpus_named(named, count)
-    beyond = [index for index in there if index >= count]
-    twice = [index for index in there if index in seen]
+def named_findings(loc: Loc, gpu_set: str, count: int, owners: dict[int, str], subject: str) -> Iterator[Finding]:
+    """Yield GPUs that do not exist, and GPUs that another line has; add the others to `owners`."""
+    indices = gpus_named(gpu_set, count)
+    beyond = [index for index in indices if index >= count]
+    twice = [index for index in indices if index in owners]
     if beyond:
         message = f"GPU {beyond[0]} does not exist: a node of this group has {count}"
         yield Finding(loc, message, f"use 0 to {count - 1}" if count > 1 else "it is 0", key=True)
     elif twice:
-        yield Finding(loc, f"GPU {twice[0]} already has {what} from {quote(seen[twice[0]])}", key=True)
-    seen |= dict.fromkeys(there, named)
+        yield Finding(loc, f"GPU {twice[0]} already has {subject} from {quote(owners[twice[0]])}", key=True)
+    owners |= dict.fromkeys(indices, gpu_set)
 
 
 def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> Finding:
-    said = ", ".join(f"{count} x {name}" for name, count in counts.items())
+    request = ", ".join(f"{count} x {name}" for name, count in counts.items())
     slices = sum(count * shapes[name].size for name, count in counts.items())
-    there = max(shape.size + max(shape.placements) for shape in shapes.values())
+    available = max(shape.size + max(shape.placements) for shape in shapes.values())
     rare = [name for name, count in counts.items() if _too_many(shapes[name], count)]
     if rare:
-        why = f"a GPU supports at most {shapes[rare[0]].max_instances} x {rare[0]}"
-    elif slices > there:
-        why = f"they need {slices} of {there} memory slices"
+        reason = f"a GPU supports at most {shapes[rare[0]].max_instances} x {rare[0]}"
+    elif slices > available:
+        reason = f"they need {slices} of {available} memory slices"
     else:
-        why = "; ".join(
+        reason = "; ".join(
             f"{name} must start at slice {_listed(shapes[name].placements)} and needs {shapes[name].size}"
             for name in counts
         )
     return Finding(
-        loc, f"{said} do not fit on one {model}: {why}", f"the nearest that fits: {_nearest(counts, shapes)}"
+        loc, f"{request} do not fit on one {model}: {reason}", f"the nearest that fits: {_nearest(counts, shapes)}"
     )
 
 
@@ -197,10 +198,10 @@ def _nearest(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> str:
     """Return the largest part of a layout that fits: by memory, then by number of instances."""
     best, fits = (0, 0), dict[str, int]()
     for chosen in product(*(range(min(count, len(shapes[name].placements)), -1, -1) for name, count in counts.items())):
-        some = {name: count for name, count in zip(counts, chosen, strict=True) if count}
-        worth = (sum(shapes[name].size * count for name, count in some.items()), sum(chosen))
-        if worth > best and placed(some, shapes) is not None:
-            best, fits = worth, some
+        part = {name: count for name, count in zip(counts, chosen, strict=True) if count}
+        worth = (sum(shapes[name].size * count for name, count in part.items()), sum(chosen))
+        if worth > best and placed(part, shapes) is not None:
+            best, fits = worth, part
     return "{" + ", ".join(f"{name}: {count}" for name, count in fits.items()) + "}"
 
 

@@ -23,14 +23,14 @@ from hpcforge.blueprint.sections.networks import NetworkSection, is_bmc, primary
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 
-# Addresses that are not set: functions of a node's own name, so that inserting a node never moves another.
+# Derived addresses depend on the node's own name alone, so that a new node never moves another.
 #
-# On the network of node addresses: what stands before the number in a name chooses where its range begins, by a
-# digest; the number counts from there. gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet is left
-# for gateways and services. On every other network a node keeps its host part, the distance from the subnet's first
-# address, if that subnet is at least as large; on a smaller one its name chooses again.
+# On the network of node addresses, a digest of the name's text before its number gives the start of a range, and the
+# number counts from there: gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet stays free for gateways
+# and services. On every other network a node keeps its host part, the distance from the subnet's first address, if that
+# subnet is at least as large; on a smaller one the digest gives a new address.
 #
-# Two names may be given the same address; that is reported, and never fixed by moving one of them.
+# Two names may get the same address. hpcforge reports that, and never moves one of them.
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)")
 
 
@@ -38,24 +38,24 @@ def named_address(name: str, cidr: str) -> str:
     """Return the address of a node on a subnet."""
     subnet = IPv4Network(cidr)
     lowest = max(1, subnet.num_addresses // 16)
-    room = subnet.num_addresses - 1 - lowest  # without the broadcast address
-    found = _NUMBERED.fullmatch(name)
-    stem, number = (f"{found[1]}#{found[3]}", int(found[2])) if found else (name, 0)
+    room = subnet.num_addresses - 1 - lowest  # excludes the broadcast address
+    match = _NUMBERED.fullmatch(name)
+    stem, number = (f"{match[1]}#{match[3]}", int(match[2])) if match else (name, 0)
     start = int.from_bytes(hashlib.sha256(stem.encode()).digest()[:8], "big")
     return str(subnet.network_address + lowest + (start + number) % room)
 
 
 def same_host_address(address: str, cidr: str, other_cidr: str) -> str | None:
     """Return the address of the same host part on another subnet, None if that is smaller."""
-    subnet, other = IPv4Network(cidr), IPv4Network(other_cidr)
-    if other.prefixlen > subnet.prefixlen:
+    subnet, other_subnet = IPv4Network(cidr), IPv4Network(other_cidr)
+    if other_subnet.prefixlen > subnet.prefixlen:
         return None
-    return str(other.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
+    return str(other_subnet.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
 
 
-_SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
-_FEW = 4  # nodes outside a network: so many have one error together
-Placed = Mapping[str, tuple[Loc, str]]  # node to the place of its address, and the address
+_SHOWN = 3  # pairs of nodes with one address on a network; and nodes with an address outside one
+_FEW = 4  # nodes outside a network: up to this number each has its own error
+Placed = Mapping[str, tuple[Loc, str]]  # node to the location of its address, and the address
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Networks:
 
     all: tuple[m.Network, ...]
     addresses: Mapping[str, Mapping[str, str]]  # network to node to address
-    bmc: str | None  # the network of management controllers, whose addresses machines have under `bmc`
+    bmc: str | None  # the network of management controllers; inventories have these addresses under `bmc`
     wrong_in_blueprint: tuple[Finding, ...]
     wrong_in_inventory: tuple[Finding, ...]
 
 
 def networks(blueprint: Blueprint, inventory: Inventory | None) -> Networks:
-    """Resolve the networks of a blueprint whose references hold."""
+    """Resolve the networks of a blueprint without wrong references."""
     first = primary(blueprint.networks, blueprint.fabrics)
     if first is None:
         raise KeyError("networks")
@@ -95,20 +95,20 @@ def mostly_outside(name: str, cidr: str, placed: Placed) -> Finding | None:
     having = IPv4Network(addresses[0])
     while addresses[-1] not in having:
         having = having.supernet()
-    message = f"{cidr} of `{name}` does not have the addresses of {_some(strangers)}, which the inventory gives"
+    message = f"{cidr} of `{name}` does not have the addresses of {_first_names(strangers)}, which the inventory gives"
     return Finding(("networks", name, "cidr"), message, f"{having} has those of all {len(placed)} nodes")
 
 
 def few_outside(name: str, cidr: str, placed: Placed) -> Iterator[Finding]:
     """Yield addresses outside their network, several as one error at the first of them."""
     if not any(outside((), [address for _, address in placed.values()], cidr, "")):
-        return  # of all at once: that is much quicker
+        return  # one request for all is much quicker
     strangers = _strangers(cidr, placed)
     if len(strangers) < _FEW:
         for loc, address in placed.values():
             yield from outside(loc, (address,), cidr, f"network `{name}`")
         return
-    message = f"the addresses of {_some(strangers)} are outside network `{name}`, {cidr}"
+    message = f"the addresses of {_first_names(strangers)} are outside network `{name}`, {cidr}"
     yield Finding(placed[strangers[0]][0], message, "correct them here, or the `cidr` of the network")
 
 
@@ -123,7 +123,7 @@ def _number(address: str) -> int:
     return int.from_bytes(bytes(map(int, address.split("."))), "big")
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more nodes" if more > 0 else "")
 
@@ -137,10 +137,10 @@ class _Addressing:
         self.cidr = {
             name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
         }
-        self.known = node_set_names(blueprint, inventory)
-        self.nodes = self.known.everything
+        self.words = node_set_names(blueprint, inventory)
+        self.nodes = self.words.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
-        self.given = {
+        self.declared = {
             name: address
             for key, group in blueprint.nodes.items()
             if group.addresses is not None
@@ -148,14 +148,14 @@ class _Addressing:
         }
 
     def _on(self, network: NetworkSection) -> dict[str, None]:
-        """Return the nodes on a network: those that it names; else those of its fabric, or all."""
+        """Return the nodes on a network: its own `nodes`, else its fabric's, or all."""
         if network.nodes is not None:
-            return dict.fromkeys(sure(network.nodes, self.known))
+            return dict.fromkeys(sure(network.nodes, self.words))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
-        return dict.fromkeys(sure(fabric.nodes, self.known) if fabric else self.nodes)
+        return dict.fromkeys(sure(fabric.nodes, self.words) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
-        """Addresses on a network by node; on one of the site only those that the inventory has."""
+        """Return addresses on a network by node; on a network of the site only the inventory's."""
         if name == self.first:
             return {node: self._main(node) for node in self.nodes}
         pinned = {node: self._pinned(name, node) for node in self.on[name]}
@@ -165,16 +165,16 @@ class _Addressing:
 
     def _pinned(self, name: str, node: str) -> str | None:
         machine = self.machines.get(node)
-        return self._said(machine).get(name) if machine else None
+        return self._recorded(machine).get(name) if machine else None
 
-    def _said(self, machine: InventoryNode) -> dict[str, str]:
+    def _recorded(self, machine: InventoryNode) -> dict[str, str]:
         """Return a machine's addresses in the inventory on other networks than the nodes' own, by network."""
         at_bmc = machine.bmc.address if machine.bmc else None
         return machine.addresses | ({self.bmc: at_bmc} if self.bmc and at_bmc else {})
 
     def _main(self, node: str) -> str:
         machine = self.machines.get(node)
-        return (machine and machine.address) or self.given.get(node) or named_address(node, self.cidr[self.first])
+        return (machine and machine.address) or self.declared.get(node) or named_address(node, self.cidr[self.first])
 
     def _chosen(self, name: str, node: str) -> str:
         return same_host_address(self._main(node), self.cidr[self.first], self.cidr[name]) or named_address(
@@ -207,29 +207,29 @@ class _Addressing:
             yield from self._mostly_outside()
         missing = [node for node in self.nodes if node not in self.on[self.first]]
         if missing:
-            where = ("networks", self.first)
+            loc = ("networks", self.first)
             verb = "is" if len(missing) == 1 else "are"
             message = f"node addresses are on `{self.first}`, but {hostlist.fold(missing)} {verb} not on it"
-            yield Finding(where, message, "use a network of all nodes; or set `nodes: all`", key=True)
+            yield Finding(loc, message, "use a network of all nodes; or set `nodes: all`", key=True)
         for name, network in self.blueprint.networks.items():
             yield from self._gateway(name, network, addresses[name])
             yield from self._shared(name, addresses[name])
 
     def _mostly_outside(self) -> Iterator[Finding]:
-        given: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
+        pinned: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
         for node in self.nodes:
-            for name, address in self._said(self.machines[node]).items() if node in self.machines else ():
-                if name in given:
-                    given[name][node] = ((), address)
-        for name, placed in given.items():
+            for name, address in self._recorded(self.machines[node]).items() if node in self.machines else ():
+                if name in pinned:
+                    pinned[name][node] = ((), address)
+        for name, placed in pinned.items():
             if error := mostly_outside(name, self.cidr[name], placed):
                 yield error
 
     def _overlaps(self) -> Iterator[Finding]:
-        for network, other in combinations(self.cidr, 2):
-            if IPv4Network(self.cidr[network]).overlaps(IPv4Network(self.cidr[other])):
-                message = f"{self.cidr[other]} of `{other}` overlaps {self.cidr[network]} of `{network}`"
-                yield Finding(("networks", other, "cidr"), message)
+        for network, second in combinations(self.cidr, 2):
+            if IPv4Network(self.cidr[network]).overlaps(IPv4Network(self.cidr[second])):
+                message = f"{self.cidr[second]} of `{second}` overlaps {self.cidr[network]} of `{network}`"
+                yield Finding(("networks", second, "cidr"), message)
 
     def _gateway(self, name: str, network: NetworkSection, addresses: Mapping[str, str]) -> Iterator[Finding]:
         gateway, loc = network.gateway, ("networks", name, "gateway")
@@ -237,13 +237,13 @@ class _Addressing:
             return
         if gateway[0].isdigit():
             yield from outside(loc, (gateway,), self.cidr[name], f"network `{name}`")
-            taken = [node for node, address in addresses.items() if address == gateway]
-            if taken:
+            owners = [node for node, address in addresses.items() if address == gateway]
+            if owners:
                 hint = "name the node if it is the gateway; or give it another address in the inventory"
-                yield Finding(loc, f"{gateway} is the address of {taken[0]}", hint)
+                yield Finding(loc, f"{gateway} is the address of {owners[0]}", hint)
         elif gateway not in addresses:
-            why = "has no address on it: pin one in the inventory" if network.external else "is not on it"
-            yield Finding(loc, f"the gateway {gateway} of `{name}` {why}")
+            problem = "has no address on it: pin one in the inventory" if network.external else "is not on it"
+            yield Finding(loc, f"the gateway {gateway} of `{name}` {problem}")
 
     def _shared(self, name: str, addresses: Mapping[str, str]) -> Iterator[Finding]:
         """Yield nodes that share an address or have one that no node can have, where it was chosen for one of them.
@@ -262,7 +262,7 @@ class _Addressing:
         pairs = [(owner[a], node) for node, a in addresses.items() if owner.setdefault(a, node) != node]
         pairs = [pair for pair in pairs if chosen & set(pair)]
         if pairs:
-            shown = ", ".join(f"{node} and {other} {addresses[other]}" for node, other in pairs[:_SHOWN])
+            shown = ", ".join(f"{node} and {second} {addresses[second]}" for node, second in pairs[:_SHOWN])
             more = f", and {len(pairs) - _SHOWN} pairs more" if len(pairs) > _SHOWN else ""
             ways = {self.first: "address: ...", self.bmc: "bmc: {address: ...}"}
             pin = ways.get(name, f"addresses: {{{name}: ...}}")
@@ -272,7 +272,7 @@ class _Addressing:
     def _is_chosen(self, name: str, node: str) -> bool:
         machine = self.machines.get(node)
         if name == self.first:
-            return not (machine and machine.address) and node not in self.given
+            return not (machine and machine.address) and node not in self.declared
         return self._pinned(name, node) is None
 
     def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
@@ -281,8 +281,8 @@ class _Addressing:
         nodes, on = frozenset(self.nodes), dict[str, dict[str, tuple[Loc, str]]]()
         for node, machine in self.machines.items():
             if node not in nodes:
-                continue  # a machine that this blueprint has no use for, which is said of it as a whole
-            for name, address in self._said(machine).items():
+                continue  # the blueprint does not use this machine, and another check reports that
+            for name, address in self._recorded(machine).items():
                 pinned = name in machine.addresses
                 loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")
                 if pinned and name == self.bmc:

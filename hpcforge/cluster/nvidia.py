@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpcforge.cluster.model.node import Node
 
 
-_CUDA_13 = ">=580"  # the drivers that bring CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
+_CUDA_13 = ">=580"  # drivers with CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
 
 
 @dataclass(frozen=True)
@@ -26,29 +26,29 @@ class NvidiaRepository:
     """NVIDIA's package repository, or a mirror of it."""
 
     url: str  # ends in /
-    host: str  # "": it lies on the nodes themselves
-    key: str  # the public key in ASCII armour that has to sign it
+    host: str  # "": the packages are on the nodes themselves
+    key: str  # the public key of its signatures, in ASCII armour
 
 
 @dataclass(frozen=True)
 class NvidiaPackages:
-    """What is installed is called so; versions are those of the blueprint."""
+    """The names of installed packages; versions are the blueprint's."""
 
-    of_driver: str  # which installed packages have the driver's version; awk: $2 source, $3 version, $4 package
-    other: str  # which of those, of DCGM and of the container toolkit have another version than is wanted; awk, too
-    pinned: tuple[str, ...]  # which packages apt takes in the driver's version alone, as it names them, or by patterns
-    pinned_modules: tuple[str, ...]  # the same of kernel modules
-    pinned_dcgm: tuple[str, ...]  # those of DCGM
-    pinned_container_toolkit: tuple[str, ...]  # those of the container toolkit
-    never_from: str | None  # the Origin of another archive that has packages of the same names
-    beside: tuple[str, ...]  # components of the distribution's archive that these need, beside main
+    of_driver: str  # condition of awk: packages with the driver's version; $2 source, $3 version, $4 package
+    other: str  # condition of awk: packages of driver, DCGM and container toolkit with another version than desired
+    pinned: tuple[str, ...]  # packages that apt installs only in the driver's version: names or patterns of apt
+    pinned_modules: tuple[str, ...]  # the same for kernel modules
+    pinned_dcgm: tuple[str, ...]  # the same for DCGM
+    pinned_container_toolkit: tuple[str, ...]  # the same for the container toolkit
+    never_from: str | None  # the Origin of another archive with packages of the same names
+    beside: tuple[str, ...]  # components of the distribution's archive that these packages need besides main
     driver: tuple[str, ...]
     driver_held: tuple[str, ...]
     modules: tuple[str, ...]
     modules_held: tuple[str, ...]
-    module: str  # what DKMS and modinfo call it
+    module: str  # its name in DKMS and modinfo
     cuda: tuple[str, ...]
-    fabric_manager: tuple[str, ...]  # none: the archive has none
+    fabric_manager: tuple[str, ...]  # (): the archive has none
     dcgm: tuple[str, ...]
     container_toolkit: tuple[str, ...]
 
@@ -58,71 +58,71 @@ class CudaToolkit:
     """A CUDA toolkit that jobs load as a module."""
 
     version: str  # "12.4"
-    home: str  # bin/nvcc is below it
+    home: str  # the folder above bin/nvcc
 
 
 @dataclass(frozen=True)
 class Nvidia:
-    """What hpcforge installs of NVIDIA's; of which version is `Cluster.driver`."""
+    """Software of NVIDIA that hpcforge installs; `Cluster.driver` has its version."""
 
     modules: Literal["open", "closed"]
     cuda: tuple[str, ...]  # "12.4"
     dcgm: str | None  # its version
     container_toolkit: str | None  # its version
-    models: tuple[str, ...]  # of GPUs whose nodes get it
-    switched: tuple[str, ...]  # hardware whose GPUs NVSwitches connect
+    models: tuple[str, ...]  # models of GPUs whose nodes get it
+    switched: tuple[str, ...]  # hardware with NVSwitches between its GPUs
     packages: NvidiaPackages
-    repository: NvidiaRepository | None  # None: from the distribution
-    kernel: str | None  # that nodes have, where the blueprint says it
-    toolkits: tuple[CudaToolkit, ...] = ()  # those of `cuda`, in its order
-    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
+    repository: NvidiaRepository | None  # None: the distribution's
+    kernel: str | None  # kernel of the nodes, if the blueprint sets it
+    toolkits: tuple[CudaToolkit, ...] = ()  # toolkits of `cuda`, in its order
+    secure_boot: bool = False  # the blueprint declares Secure Boot; rules then check the signer of modules
 
     def on(self, node: Node) -> bool:
-        """Whether a node gets it."""
+        """Return whether a node gets it."""
         return node.gpus is not None and node.gpus.model in self.models
 
     def fabric_on(self, node: Node) -> bool:
-        """Whether a node gets Fabric Manager, too: it has NVSwitches, and the archive has it."""
+        """Return whether a node gets Fabric Manager, too: it has NVSwitches, and the archive has it."""
         return self.on(node) and node.hardware in self.switched and bool(self.packages.fabric_manager)
 
 
 def nvidia(blueprint: Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
     """Return the software for nodes with GPUs of these `models`; `key` is the text of the repository's key."""
-    software, asked = blueprint.software, blueprint.software.nvidia
-    if asked is None:
+    software, section = blueprint.software, blueprint.software.nvidia
+    if section is None:
         return None
     hardware = {group.hardware for group in blueprint.nodes.values()}
     return Nvidia(
-        modules=asked.modules,
-        cuda=asked.cuda,
-        dcgm=asked.dcgm,
-        container_toolkit=asked.container_toolkit,
+        modules=section.modules,
+        cuda=section.cuda,
+        dcgm=section.dcgm,
+        container_toolkit=section.container_toolkit,
         models=models,
         switched=tuple(sorted(name for name in hardware if catalog.servers[name].nvswitch)),
-        packages=_packages(software, asked),
+        packages=_packages(software, section),
         repository=_repository(software, key),
         kernel=software.preinstalled.kernel,
-        toolkits=tuple(CudaToolkit(version, _home(_archive(software).cuda, version)) for version in asked.cuda),
+        toolkits=tuple(CudaToolkit(version, _home(_archive(software).cuda, version)) for version in section.cuda),
         secure_boot=bool(software.preinstalled.secure_boot),
     )
 
 
 def _repository(software: Software, key: str) -> NvidiaRepository | None:
-    asked = software.sources.nvidia
-    if asked is None:
+    source = software.sources.nvidia
+    if source is None:
         return None
-    known = _archive(software).repository
-    url = asked.url or (known.url if known else "")
+    default = _archive(software).repository
+    url = source.url or (default.url if default else "")
     return NvidiaRepository(url.rstrip("/") + "/", urlsplit(url).hostname or "", key)
 
 
-def _packages(software: Software, asked: nv.NvidiaSection) -> NvidiaPackages:
-    archive, driver = _archive(software), asked.driver
-    modules = archive.modules.get(asked.modules, ())
+def _packages(software: Software, section: nv.NvidiaSection) -> NvidiaPackages:
+    archive, driver = _archive(software), section.driver
+    modules = archive.modules.get(section.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
     return NvidiaPackages(
-        of_driver=_of_driver(archive),
-        other=_other(archive, asked),
+        of_driver=_driver_condition(archive),
+        other=_differing_packages(archive, section),
         pinned=archive.pinned,
         pinned_modules=archive.pinned_modules,
         pinned_dcgm=archive.pinned_dcgm,
@@ -132,20 +132,20 @@ def _packages(software: Software, asked: nv.NvidiaSection) -> NvidiaPackages:
         driver=_names(archive.driver, driver),
         driver_held=_names(archive.driver_held or archive.driver, driver),
         modules=_names(modules, driver),
-        modules_held=_names(archive.modules_held.get(asked.modules, modules), driver),
-        module=archive.module[asked.modules],
-        cuda=tuple(name for version in asked.cuda for name in _names(archive.cuda, version)),
+        modules_held=_names(archive.modules_held.get(section.modules, modules), driver),
+        module=archive.module[section.modules],
+        cuda=tuple(name for version in section.cuda for name in _names(archive.cuda, version)),
         fabric_manager=_names(archive.fabric_manager, driver),
-        dcgm=_names(archive.dcgm, asked.dcgm, cuda),
-        container_toolkit=_names(archive.container_toolkit, asked.container_toolkit),
+        dcgm=_names(archive.dcgm, section.dcgm, cuda),
+        container_toolkit=_names(archive.container_toolkit, section.container_toolkit),
     )
 
 
 def wanted_fingerprint(software: Software) -> str | None:
-    """Of the key that is to sign NVIDIA's repository; None where nothing says it."""
-    known = _archive(software).repository
-    asked = software.sources.nvidia
-    return (asked.fingerprint if asked else None) or (known.fingerprint if known else None)
+    """Return the fingerprint of the key that must sign NVIDIA's repository; None: not set."""
+    repository = _archive(software).repository
+    source = software.sources.nvidia
+    return (source.fingerprint if source else None) or (repository.fingerprint if repository else None)
 
 
 def _archive(software: Software) -> Archive:
@@ -153,46 +153,49 @@ def _archive(software: Software) -> Archive:
     return load_archives().get(name, Archive())
 
 
-def _other(archive: Archive, asked: nv.NvidiaSection) -> str:
+def _differing_packages(archive: Archive, section: nv.NvidiaSection) -> str:
     """Return an awk condition: installed packages whose version differs from the desired one."""
-    others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
-    parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
+    others = ((archive.pinned_dcgm, section.dcgm), (archive.pinned_container_toolkit, section.container_toolkit))
+    parts = [
+        (_driver_condition(archive), section.driver),
+        *((named(names), version) for names, version in others if version),
+    ]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
 
 
-def _of_driver(archive: Archive) -> str:
+def _driver_condition(archive: Archive) -> str:
     return archive.of_driver or named((*archive.pinned, *archive.pinned_modules))
 
 
-def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
+def _names(releases: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
     """Return the packages of a version; none if it is not requested or not known."""
     if version is None:
         return ()
     major, minor = (*numbers(version), 0)[:2]
-    found = next((packages.packages for packages in known if within(version, packages.version)), ())
-    return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in found)
+    packages = next((packages.packages for packages in releases if within(version, packages.version)), ())
+    return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in packages)
 
 
-def _home(known: Iterable[Packages], version: str) -> str:
+def _home(releases: Iterable[Packages], version: str) -> str:
     """Return the folder of a CUDA toolkit; "" if the version is not known."""
     major, minor = (*numbers(version), 0)[:2]
-    found = next((packages.home for packages in known if within(version, packages.version)), "")
-    return found.format(major=major, minor=minor)
+    folder = next((packages.home for packages in releases if within(version, packages.version)), "")
+    return folder.format(major=major, minor=minor)
 
 
-# What hpcforge installs of AMD's, and on which nodes. Pure.
+# Software of AMD that hpcforge installs, and its nodes. Pure.
 
 
 @dataclass(frozen=True)
 class Amd:
-    """What hpcforge installs of AMD's."""
+    """Software of AMD that hpcforge installs."""
 
-    rocm: str  # its version, as the HIP runtime has it
-    models: tuple[str, ...]  # of GPUs whose nodes get it
-    kernel: str | None  # that nodes have, where the blueprint says it
+    rocm: str  # version in the form of the HIP runtime
+    models: tuple[str, ...]  # models of GPUs whose nodes get it
+    kernel: str | None  # kernel of the nodes, if the blueprint sets it
 
     def on(self, node: Node) -> bool:
-        """Whether a node gets it."""
+        """Return whether a node gets it."""
         return node.gpus is not None and node.gpus.model in self.models
 
 

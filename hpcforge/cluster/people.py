@@ -14,10 +14,10 @@ class User:
     uid: int
     admin: bool
     keys: tuple[str, ...]  # OpenSSH public key lines
-    groups: tuple[str, ...] = ()  # beside her own
-    shell: str = "bash"  # its name
-    expires: str = ""  # the day from which on nobody logs in to it, year-month-day; "": never
-    homes: str = "/home"  # where her home is: here on each node's own disk, else where nodes share them
+    groups: tuple[str, ...] = ()  # groups besides the user's own
+    shell: str = "bash"  # name of the shell
+    expires: str = ""  # the first day without logins, year-month-day; "": never
+    homes: str = "/home"  # folder of homes: /home on each node's own disk, else a shared folder
 
     @property
     def home(self) -> str:

@@ -41,12 +41,12 @@ from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
 
-# What the operating system keeps of a worker where the blueprint does not say.
-_CORES_OF_A_LARGE_SOCKET = 16  # below that a core is more than is given away unasked
+# Cores and memory of a worker for the operating system, if the blueprint sets none.
+_CORES_OF_A_LARGE_SOCKET = 16  # with fewer cores hpcforge reserves none by default
 
 
 def usual_cores(sockets: int, cores_per_socket: int) -> int:
-    """Cores: one of each socket of 16 or more, none of smaller ones, of which one would be a large share.
+    """Return one core of each socket of 16 or more cores, and none of smaller ones, where it would be a large share.
 
     Source: CSCS Alps, one core of each module of 72 for system processes (eth-cscs/cscs-docs, docs/guides/gb2025.md).
     Slurm's own default is none (slurm.conf(5), CoreSpecCount).
@@ -65,9 +65,9 @@ def usual_memory_mib(memory_gib: int) -> int:
 
 
 _NO_RESERVE = Reserve.model_construct(cores=0, memory_gib=0)
-_ROCE_DSCP = 26  # as UCX marks by itself
-_ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
-_VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # the identifiers of volumes follow from it and their names
+_ROCE_DSCP = 26  # UCX's own mark
+_ROCE_PRIORITY = 3  # the lossless priority of NVIDIA's switches (Cumulus Linux, RoCE)
+_VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # namespace of the volumes' identifiers
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -105,7 +105,7 @@ def resolve(
     )
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
-    known = words(nodes, (), (), racks)
+    known_names = words(nodes, (), (), racks)
     slurm = _slurm(blueprint, worker_words(nodes, (), racks))
     slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
@@ -117,12 +117,12 @@ def resolve(
         access=access,
         nodes=nodes,
         network=addressed.all[0],
-        services=_services(blueprint.services, known),
+        services=_services(blueprint.services, known_names),
         os=own.os,
         pytorch=own.pytorch,
         frameworks=own.frameworks,
         site_roles=tuple(
-            m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known))
+            m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known_names))
             for role in blueprint.software.site_roles
         ),
         slurm=slurm,
@@ -142,7 +142,7 @@ def resolve(
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         storage=on_volumes(
             [
-                _file_system(blueprint.name, name, file_system, catalog, nodes, known)
+                _file_system(blueprint.name, name, file_system, catalog, nodes, known_names)
                 for name, file_system in blueprint.storage.items()
             ]
         ),
@@ -158,7 +158,7 @@ def _user(name: str, user: UserSection, keys: tuple[str, ...], homes: str) -> Us
 
 
 def _file_system(
-    cluster: str, name: str, file_system: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: KnownNames
+    cluster: str, name: str, file_system: Shared, catalog: Catalog, nodes: Sequence[m.Node], known_names: KnownNames
 ) -> FileSystem:
     kind = catalog.file_systems[file_system.kind]
     at = {node.name: node.addresses.get(file_system.network or "", node.address) for node in nodes}
@@ -175,7 +175,7 @@ def _file_system(
         type=kind.type,
         options=",".join((*usual, *file_system.options)) or "defaults",
         mount=file_system.mount,
-        on=sure(file_system.on, known) if file_system.on else users,
+        on=sure(file_system.on, known_names) if file_system.on else users,
         server=server,
         path=file_system.path,
         network=file_system.network,
@@ -186,16 +186,16 @@ def _file_system(
     )
 
 
-def _drives(whose: str, file_system: Shared, said: str, catalog: Catalog) -> LocalDrives:
-    count, what = counted(said)
+def _drives(volume: str, file_system: Shared, drives: str, catalog: Catalog) -> LocalDrives:
+    count, model = counted(drives)
     raid = None if count == 1 else file_system.raid or 0
     return LocalDrives(
         count,
-        size_mb(what, catalog),
+        size_mb(model, catalog),
         raid,
         file_system.quota_gib,
         file_system.keep_after_jobs,
-        str(uuid5(_VOLUMES, whose)),
+        str(uuid5(_VOLUMES, volume)),
     )
 
 
@@ -217,7 +217,7 @@ def _nodes(
     places: Mapping[str, tuple[str, int]],
     addressed: Networks,
 ) -> list[m.Node]:
-    known = inventory.nodes if inventory else {}
+    machines = inventory.nodes if inventory else {}
     usually = blueprint.software.os.release
     others = {override.release for override in blueprint.overrides.values()} - {None, usually}
     releases = (usually, *others) if others else ()
@@ -231,7 +231,7 @@ def _nodes(
         for name in hostlist.expand(key):
             override = blueprint.overrides.get(name)
             declared = _Declared(override, *(_hardware(group, override, catalog) if override else usual))
-            machine = known.get(name) or _UNKNOWN_MACHINE
+            machine = machines.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
@@ -242,9 +242,9 @@ def _nodes(
 
 
 class _Group(NamedTuple):
-    """What all nodes of a group have alike, overrides or not."""
+    """The common parts of all nodes of a group, without overrides."""
 
-    key: str  # of the group
+    key: str  # key of the group
     group: NodeGroup
     reserve: Reserve
     disk: m.SystemDisk
@@ -269,7 +269,7 @@ def _node(
 ) -> m.Node:
     group, override, declared = common.group, hardware.override, hardware.shape
     cores, memory_gib = common.reserve.cores, common.reserve.memory_gib
-    (_, address), *others = addresses.items()  # its own first
+    (_, address), *others = addresses.items()  # the node's own address first
     return m.Node(
         name=name,
         group=common.key,
@@ -316,11 +316,11 @@ def _gpus(group: NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
     """Return the management controller; `address` is that on the network for them."""
-    said = machine.bmc
-    address = address or (said.address if said else None)
-    if said is None:
+    section = machine.bmc
+    address = address or (section.address if section else None)
+    if section is None:
         return m.Bmc(address, None) if address else None
-    return m.Bmc(address, said.mac, said.certificate, said.user) if address or said.mac else None
+    return m.Bmc(address, section.mac, section.certificate, section.user) if address or section.mac else None
 
 
 def _access(
@@ -370,48 +370,52 @@ def _fabric(fabric: Fabric, spec: f.FabricSection, addressed: Networks) -> m.Fab
     )
 
 
-def _usual(said: int | None, usual: int) -> int:
-    return usual if said is None else said
+def _usual(value: int | None, usual: int) -> int:
+    return usual if value is None else value
 
 
 def _slow_between_links(fabric: Fabric) -> bool:
-    """Whether the links of a node go to different switches, with less between these than the links carry."""
+    """Return whether a node's links go to different switches, with less between these than the links carry."""
     if fabric.topology == "leaf-pair":
-        return True  # what is between are the few peer links
+        return True  # only the few peer links are between them
     return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
 
 
-def _services(services: Services, known: KnownNames) -> dict[str, m.Service]:
+def _services(services: Services, known_names: KnownNames) -> dict[str, m.Service]:
     """Return every service that roles offer; a service that the blueprint does not name has no place."""
-    said = services.by_name()
-    return {name: _service(said.get(name), offer, known) for name, offer in services.offers.items()}
+    sections = services.by_name()
+    return {name: _service(sections.get(name), offer, known_names) for name, offer in services.offers.items()}
 
 
-def _service(said: ServiceSection | None, offer: Offer, known: KnownNames) -> m.Service:
-    options = {option: getattr(said, option, ()) for option in offer.options}
-    on = sure(said.on_set, known) if said and said.on_set else ()
-    return m.Service(on, said.outside if said else (), options, offer.certified)
+def _service(section: ServiceSection | None, offer: Offer, known_names: KnownNames) -> m.Service:
+    options = {option: getattr(section, option, ()) for option in offer.options}
+    on = sure(section.on_set, known_names) if section and section.on_set else ()
+    return m.Service(on, section.outside if section else (), options, offer.certified)
 
 
 def _platform(blueprint: Blueprint, catalog: Catalog, release: str) -> m.Platform:
-    found = catalog.distributions[blueprint.software.os.name, release]
-    names = m.Names(found.packages, found.units, found.paths, found.accounts, found.lacks)
-    os = m.OperatingSystem(
-        name=found.name,
-        release=found.release,
-        python=found.python,
-        slurm=found.slurm,
-        libc=found.libc,
-        openssh=found.openssh,
-        names=names,
-        suite=found.suite,
-        oldest_slurmd=found.oldest_slurmd,
+    distribution = catalog.distributions[blueprint.software.os.name, release]
+    names = m.Names(
+        distribution.packages, distribution.units, distribution.paths, distribution.accounts, distribution.lacks
     )
-    return m.Platform(os, _pytorch(blueprint, catalog, found), tuple(_frameworks(blueprint, catalog, found)))
+    os = m.OperatingSystem(
+        name=distribution.name,
+        release=distribution.release,
+        python=distribution.python,
+        slurm=distribution.slurm,
+        libc=distribution.libc,
+        openssh=distribution.openssh,
+        names=names,
+        suite=distribution.suite,
+        oldest_slurmd=distribution.oldest_slurmd,
+    )
+    return m.Platform(
+        os, _pytorch(blueprint, catalog, distribution), tuple(_frameworks(blueprint, catalog, distribution))
+    )
 
 
 def _served(blueprint: Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
-    """Return the models of GPUs whose nodes get the software of a vendor from hpcforge."""
+    """Return the models of GPUs whose nodes get a vendor's software from hpcforge."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
@@ -449,20 +453,20 @@ def _pytorch(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> m.
     return m.PyTorch(version, "wheel", _wheels(build))
 
 
-def _slurm(blueprint: Blueprint, known: KnownNames) -> m.Slurm:
-    """`known` are the words for workers."""
+def _slurm(blueprint: Blueprint, known_names: KnownNames) -> m.Slurm:
+    """Resolve the section; `known_names` are the words for workers."""
     slurm, users = blueprint.slurm, blueprint.users
     accounting = "accounting" in blueprint.services.by_name()
     accounts = with_tests(slurm.accounts, blueprint.acceptance.run_as if blueprint.acceptance else None)
-    named = {user for account in accounts.values() for user in account.users}
-    named |= {user for reservation in slurm.reservations.values() for user in reservation.users}
+    user_names = {user for account in accounts.values() for user in account.users}
+    user_names |= {user for reservation in slurm.reservations.values() for user in reservation.users}
     return m.Slurm(
         controller=slurm.controller,
         enforce=slurm.enforce,
         partitions=tuple(
             m.Partition(
                 name,
-                sure(partition.nodes, known),
+                sure(partition.nodes, known_names),
                 partition.default,
                 partition.max_time.upper(),
                 partition.qos,
@@ -474,8 +478,10 @@ def _slurm(blueprint: Blueprint, known: KnownNames) -> m.Slurm:
         ),
         settings=tuple(slurm.settings.items()),
         associations=tuple(m.SlurmAssociation(*association) for association in associations(accounts, slurm.qos)),
-        people=tuple(sorted(named.difference(users))),
-        reservations=tuple(_reservation(name, reservation, known) for name, reservation in slurm.reservations.items()),
+        people=tuple(sorted(user_names.difference(users))),
+        reservations=tuple(
+            _reservation(name, reservation, known_names) for name, reservation in slurm.reservations.items()
+        ),
         implied=tuple(implied_settings(slurm, accounting=accounting)),
         implied_of_slurmdbd=tuple(slurmdbd_settings(slurm)),
         traffic=tuple(tracked_traffic(slurm)),
@@ -484,12 +490,12 @@ def _slurm(blueprint: Blueprint, known: KnownNames) -> m.Slurm:
     )
 
 
-def _reservation(name: str, reservation: ReservationSection, known: KnownNames) -> m.SlurmReservation:
+def _reservation(name: str, reservation: ReservationSection, known_names: KnownNames) -> m.SlurmReservation:
     minutes_ = math.ceil(limit_s(reservation.duration) / 60)
     users = reservation.users or (() if reservation.accounts else ("root",))
     return m.SlurmReservation(
         name,
-        sure(reservation.nodes, known),
+        sure(reservation.nodes, known_names),
         f"{reservation.start}:00",
         minutes_,
         users,
@@ -515,7 +521,7 @@ def _rollout(rollout: RolloutSection | None, nodes: int) -> m.Rollout:
 
 
 def _near(
-    slurm: m.Slurm, said: SlurmTopology, fabrics: Sequence[Fabric], nodes: Iterable[m.Node], catalog: Catalog
+    slurm: m.Slurm, settings: SlurmTopology, fabrics: Sequence[Fabric], nodes: Iterable[m.Node], catalog: Catalog
 ) -> m.Slurm:
     """Return it with its topologies. Only the partitions with another one than the default keep its name."""
     workers = {node.name: node for node in nodes if "worker" in node.functions}
@@ -528,20 +534,20 @@ def _near(
     for partition in slurm.partitions:
         if partition.topology:
             others.setdefault(partition.topology, set()).update(partition.nodes)
-    first = compute_fabric(fabrics, workers, said.fabric)
+    first = compute_fabric(fabrics, workers, settings.fabric)
     further = further_fabrics(fabrics, first)
-    found = topologies(first, tuple(workers), said.plugin, others, domains, further)
-    beside = {topology.plugin for topology in found[1:]}
+    all_topologies = topologies(first, tuple(workers), settings.plugin, others, domains, further)
+    further_plugins = {topology.plugin for topology in all_topologies[1:]}
     partitions = (
-        dataclasses.replace(partition, topology=partition.topology if partition.topology in beside else None)
+        dataclasses.replace(partition, topology=partition.topology if partition.topology in further_plugins else None)
         for partition in slurm.partitions
     )
-    return dataclasses.replace(slurm, partitions=tuple(partitions), topologies=found)
+    return dataclasses.replace(slurm, partitions=tuple(partitions), topologies=all_topologies)
 
 
 def _acceptance(
     acceptance: AcceptanceSection | None,
-    known: KnownNames,
+    known_names: KnownNames,
     partitions: Sequence[m.Partition],
     programs: Mapping[str, m.SmokeTestProgram],
 ) -> m.Acceptance | None:
@@ -553,6 +559,6 @@ def _acceptance(
         limit_s = time_limit_s(test, acceptance.tests.folders[name].spec)
         options = tuple((option, option_text(value)) for option, value in test.options.by_name().items())
         chosen = tuple(option for option in options if option not in programs[name].options)
-        for nodes in sets_of(test, known, of_partitions):
+        for nodes in sets_of(test, known_names, of_partitions):
             tests.append(m.SmokeTest(name, nodes, limit_s, programs[name], chosen))
     return m.Acceptance(acceptance.run_as, tuple(tests))

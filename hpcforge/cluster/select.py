@@ -27,12 +27,12 @@ def select(
     models: dict[str, list[str]] = {}
     for node in cluster.nodes:
         models.setdefault(node.hardware, []).append(node.name)
-    known = words(cluster.nodes, cluster.slurm.partitions, others)
+    known_names = words(cluster.nodes, cluster.slurm.partitions, others)
     hardware = {model: tuple(names) for model, names in models.items()}
-    known = replace(known, words={**known.words, "hardware": hardware})
-    within = set(_named(known, limit)) if limit else set(known.nodes)
-    without = set(_named(known, exclude))
-    chosen = tuple(name for name in known.nodes if name in within and name not in without)
+    known_names = replace(known_names, words={**known_names.words, "hardware": hardware})
+    within = set(_expand(known_names, limit)) if limit else set(known_names.nodes)
+    without = set(_expand(known_names, exclude))
+    chosen = tuple(name for name in known_names.nodes if name in within and name not in without)
     if not chosen:
         raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or remove --exclude")
     return chosen
@@ -43,18 +43,18 @@ def words(
 ) -> node_sets.KnownNames:
     """Return the names for nodes of a cluster; `racks` may be named though nothing stands there."""
     names = (*(node.name for node in nodes), *others)
-    held: dict[str, list[str]] = {rack: [] for rack in racks}
+    by_rack: dict[str, list[str]] = {rack: [] for rack in racks}
     members: dict[str, list[str]] = {}
     for node in nodes:
         members.setdefault(node.group, []).append(node.name)
         if node.rack:
-            held.setdefault(node.rack, []).append(node.name)
+            by_rack.setdefault(node.rack, []).append(node.name)
     return node_sets.named(
         names,
         names,
         partition={partition.name: partition.nodes for partition in partitions},
-        rack={name: tuple(held) for name, held in held.items()},
-        function={each: tuple(node.name for node in nodes if each in node.functions) for each in FUNCTIONS},
+        rack={rack: tuple(in_rack) for rack, in_rack in by_rack.items()},
+        function={function: tuple(node.name for node in nodes if function in node.functions) for function in FUNCTIONS},
         group=node_sets.groups(members),
     )
 
@@ -66,10 +66,10 @@ def worker_words(
     return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 
-def _named(known: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
+def _expand(known_names: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         try:
-            yield from node_sets.expand(text, known) or ()
+            yield from node_sets.expand(text, known_names) or ()
         except node_sets.NodeSetError as error:
             message = str(error) if str(error).startswith("there ") else f"{text!r} {error}"
             raise SelectionError(message, error.hint or "a node set, as in gpu[001-004],rack-a or all!w03") from None

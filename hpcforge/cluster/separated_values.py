@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hpcforge.blueprint.diagnostics import Mark
 
 MOST_COLUMNS = 64
-_MOST_LINES = 50  # of one cell
+_MOST_LINES = 50  # lines of one cell
 _SEPARATORS = (",", ";", "\t", "|")
 _ENCODINGS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _NO_WIDTH = "\u200b\ufeff"

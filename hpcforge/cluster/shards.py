@@ -20,30 +20,30 @@ from hpcforge.cluster.mig import named_findings
 _APART = "Slurm bills GPUs and shards separately"
 
 
-def shards(asked: Mapping[str, int], count: int) -> tuple[int, ...]:
-    """How many each of `count` GPUs of a node has, 0 where none; () where none has any.
+def shards(declared: Mapping[str, int], count: int) -> tuple[int, ...]:
+    """Return the shards of each of `count` GPUs of a node, 0 for none; () if no GPU has any.
 
     A node that an override gives fewer GPUs has those of the GPUs that it has.
     """
     by_gpu: dict[int, int] = {}
-    for named, each in asked.items():
-        by_gpu |= dict.fromkeys(gpus_named(named, count), each)
-    found = tuple(by_gpu.get(index, 0) for index in range(count))
-    return found if any(found) else ()
+    for gpu_set, of_gpu in declared.items():
+        by_gpu |= dict.fromkeys(gpus_named(gpu_set, count), of_gpu)
+    counts = tuple(by_gpu.get(index, 0) for index in range(count))
+    return counts if any(counts) else ()
 
 
 def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Yield GPUs that there are not to share, and what counts shards wrongly."""
+    """Yield shared GPUs that do not exist, and wrong settings for shards."""
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
-    asked = {key: group for key, group in groups.items() if group.shards}
-    for key, group in asked.items():
+    with_shards = {key: group for key, group in groups.items() if group.shards}
+    for key, group in with_shards.items():
         if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
             yield from _group(("nodes", key, "shards"), group, catalog)
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("nodes") or not draft.intact("slurm"):
         return
-    if asked:
-        yield from _free(draft, slurm, asked)
+    if with_shards:
+        yield from _free(draft, slurm, with_shards)
     else:
         yield from _uncounted(slurm)
 
@@ -59,18 +59,18 @@ def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     if group.mig:
         message = "a group can use `mig` or `shards` for its GPUs, not both"
         yield Finding(loc, message, "remove one of the two, or make two groups of these nodes", key=True)
-    seen: dict[int, str] = {}
-    for named in group.shards:
-        yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
+    first_line: dict[int, str] = {}
+    for gpu_set in group.shards:
+        yield from named_findings((*loc, gpu_set), gpu_set, gpus.count, first_line, "its shards")
 
 
-def _free(draft: Draft, slurm: SlurmSection, asked: Mapping[str, NodeGroup]) -> Iterator[Finding]:
+def _free(draft: Draft, slurm: SlurmSection, with_shards: Mapping[str, NodeGroup]) -> Iterator[Finding]:
     """Yield partitions with shared GPUs that bill GPUs and not shards, or shards and not GPUs."""
     declared = NamedNodes(draft)
     for name, partition in slurm.partitions.items():
         billing = partition.billing
         nodes = declared.named(draft, (), partition.nodes, workers=True)[0] or ()
-        if billing is None or not any(declared.group_of[node] in asked for node in nodes):
+        if billing is None or not any(declared.group_of[node] in with_shards for node in nodes):
             continue
         loc = ("slurm", "partitions", name, "billing")
         if billing.gpu and billing.shard is None:
@@ -95,6 +95,6 @@ def _sections(loc: Loc, section: Section) -> Iterator[tuple[Loc, Section]]:
     for key in type(section).model_fields:
         value = getattr(section, key)
         inside = value if isinstance(value, dict) else {}
-        for where, part in (((*loc, key), value), *(((*loc, key, name), part) for name, part in inside.items())):
+        for part_loc, part in (((*loc, key), value), *(((*loc, key, name), part) for name, part in inside.items())):
             if isinstance(part, Section):
-                yield from _sections(where, part)
+                yield from _sections(part_loc, part)

@@ -27,40 +27,42 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
     """Return the program of each selected smoke test, by name. Raise InvalidInput for a program that cannot be read."""
     if blueprint.acceptance is None:
         return {}
-    found, wrong = {}, []
+    by_name, wrong = {}, []
     for name in blueprint.acceptance.tests.by_name():
         folder = blueprint.acceptance.tests.folders[name]
         try:
             text = read_inside(folder.path, folder.program.name, MAX_YAML).decode("utf-8")
-            beside = {
-                each: read_inside(folder.path.parent, _beside(folder.path, each), MAX_YAML)
-                for each in folder.spec.needs.imports
+            imported = {
+                module: read_inside(folder.path.parent, _module_path(folder.path, module), MAX_YAML)
+                for module in folder.spec.needs.imports
             }
-            found[name] = program(name, folder.spec, text, {each: beside[each].decode("utf-8") for each in beside})
+            by_name[name] = program(
+                name, folder.spec, text, {module: imported[module].decode("utf-8") for module in imported}
+            )
         except (OSError, ValueError) as error:
-            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
-            wrong.append(Diagnostic("error", f"the program cannot be read: {why}", SourceFile(str(folder.program))))
+            reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
+            wrong.append(Diagnostic("error", f"the program cannot be read: {reason}", SourceFile(str(folder.program))))
     if wrong:
         raise InvalidInput(wrong)
-    return found
+    return by_name
 
 
-def _beside(folder: Path, module: str) -> str:
+def _module_path(folder: Path, module: str) -> str:
     return str(imported(folder, module).relative_to(folder.parent))
 
 
-def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str] | None = None) -> SmokeTestProgram:
+def program(name: str, spec: SmokeTestSpec, text: str, imported: Mapping[str, str] | None = None) -> SmokeTestProgram:
     """Build a smoke test from its folder, its program's text, and the texts of modules beside it that it imports."""
     launches = tuple(
         ProgramLaunch(
-            each,
+            key,
             launch.launcher or spec.launcher,
             launch.ends,
             round(minutes(launch.kill_after) * 60) if launch.kill_after else None,
             launch.ranks_divided_by,
             tuple(launch.environment.items()),
         )
-        for each, launch in spec.launches.items()
+        for key, launch in spec.launches.items()
     )
     ranks = spec.needs.ranks
     return SmokeTestProgram(
@@ -69,8 +71,8 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         launcher=spec.launcher,
         launches=launches,
         measures=tuple(
-            Measure(each, measure.unit, measure.better, measure.format, measure.per, measure.between)
-            for each, measure in spec.measures.items()
+            Measure(key, measure.unit, measure.better, measure.format, measure.per, measure.between)
+            for key, measure in spec.measures.items()
         ),
         headline=spec.headline,
         lines=tuple(
@@ -78,14 +80,14 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
             for measure, line in spec.thresholds.items()
             for bound, number in bounds(line).items()
         ),
-        options=tuple((each, option_text(option.given(option.usual))) for each, option in spec.options.items()),
+        options=tuple((key, option_text(option.given(option.usual))) for key, option in spec.options.items()),
         pytorch=spec.needs.pytorch
         or any(LAUNCHERS[name].pytorch for name in {launch.launcher for launch in launches} or {spec.launcher}),
         gpus=spec.needs.gpus,
         min_nodes=spec.needs.nodes,
         packages=spec.needs.packages,
         pytorch_at_least=spec.needs.pytorch_at_least,
-        imports=tuple(ImportedModule(each, of) for each, of in (beside or {}).items()),
+        imports=tuple(ImportedModule(key, module_text) for key, module_text in (imported or {}).items()),
         modules=tuple(name for name in spec.needs.modules if name not in sys.stdlib_module_names),
         ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
         scratch=spec.needs.scratch,
@@ -136,19 +138,19 @@ def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) 
         return f"its ranks run in {program.container}", f"software: {{containers: {{runtimes: [{program.container}]}}}}"
     lacking_it = [node.name for node in nodes if program.framework and not cluster.framework(program.framework, node)]
     if lacking_it:
-        what = f"it needs {program.framework}, and {hostlist.fold(lacking_it)} have none"
-        return what, f"software: {{frameworks: {{{program.framework}: VERSION}}}}, with a build for their release"
+        reason = f"it needs {program.framework}, and {hostlist.fold(lacking_it)} have none"
+        return reason, f"software: {{frameworks: {{{program.framework}: VERSION}}}}, with a build for their release"
     wheels = cluster.pytorch if program.pytorch and cluster.pytorch and cluster.pytorch.wheels else None
     lacking = [name for name in program.modules if wheels and name.lower() not in wheels.modules]
     if lacking:
-        has = ", ".join(sorted(wheels.modules)) if wheels else ""
-        return f"no wheel of PyTorch's brings {', '.join(lacking)}", f"the wheels bring {has}"
+        modules = ", ".join(sorted(wheels.modules)) if wheels else ""
+        return f"no wheel of PyTorch's brings {', '.join(lacking)}", f"the wheels bring {modules}"
     lowest, torch = program.pytorch_at_least, cluster.pytorch
     if lowest and torch and _release(torch.version) < _release(lowest):
         return f"it needs PyTorch {lowest}, and the cluster has {torch.version}", "name a newer one, or remove the test"
     if program.scratch == "shared" and len(nodes) > 1 and not cluster.shared_by([node.name for node in nodes]):
-        where = hostlist.fold(node.name for node in nodes)
-        return f"it needs storage that all of {where} mount, for its scratch folder", "add it under `storage`"
+        node_names = hostlist.fold(node.name for node in nodes)
+        return f"it needs storage that all of {node_names} mount, for its scratch folder", "add it under `storage`"
     over = program.transport.network if program.transport else None
     off = [node.name for node in nodes if over and node_address(cluster, node, over) is None]
     if off:
@@ -171,34 +173,34 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
-    """Yield tests that can never run, now that it is known which node stands in which rack, and what it has."""
+    """Yield tests that can never run, now that the racks and hardware of nodes are known."""
     if blueprint.acceptance is None or cluster.acceptance is None:
         return
-    known = worker_words(cluster.nodes, cluster.slurm.partitions)
+    known_names = worker_words(cluster.nodes, cluster.slurm.partitions)
     partitions = {partition.name: (partition.nodes, partition.max_time) for partition in cluster.slurm.partitions}
     tests = blueprint.acceptance.tests
     for name, test in tests.by_name().items():
         spec = tests.folders[name].spec
-        yield from findings_of(name, test, spec, known, frozenset(known.everything), partitions)
+        yield from findings_of(name, test, spec, known_names, frozenset(known_names.everything), partitions)
     for smoke_test in cluster.acceptance.tests:
-        where: Loc = ("acceptance", "tests", smoke_test.name, "nodes")
-        why = why_not(cluster, smoke_test.program, [cluster.by_name[node] for node in smoke_test.nodes])
-        if why is not None:
-            yield Finding(where, f"`{smoke_test.name}` can never run: {why[0]}", why[1])
-        if apart := cluster.slurm.cut(smoke_test.nodes):
-            message = f"`{smoke_test.name}` will not be run on all of these nodes: {apart}"
-            yield Finding(where, message, "a set of nodes for each", severity="warning")
+        loc: Loc = ("acceptance", "tests", smoke_test.name, "nodes")
+        reason = why_not(cluster, smoke_test.program, [cluster.by_name[node] for node in smoke_test.nodes])
+        if reason is not None:
+            yield Finding(loc, f"`{smoke_test.name}` can never run: {reason[0]}", reason[1])
+        if separation := cluster.slurm.cut(smoke_test.nodes):
+            message = f"`{smoke_test.name}` will not be run on all of these nodes: {separation}"
+            yield Finding(loc, message, "a set of nodes for each", severity="warning")
         without = [node for node in smoke_test.nodes if not smoke_test.program.has_gpus(cluster.by_name[node])]
         if without:
             needed = "real GPUs" if smoke_test.program.gpus == "real" else "GPUs"
             message = f"`{smoke_test.name}` can never run: it needs {needed}, and {hostlist.fold(without)} have none"
-            yield Finding(where, message, "name other workers, or remove the test")
+            yield Finding(loc, message, "name other workers, or remove the test")
         cut = [node for node in smoke_test.nodes if smoke_test.program.wants_whole_gpus and _cut(cluster.by_name[node])]
         if cut:
-            there = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
-            whole = hostlist.fold(node for node in smoke_test.nodes if node not in cut)
-            hint = f"name other workers, for example {whole}" if whole else "name other workers, or remove the test"
-            yield Finding(where, f"`{smoke_test.name}` needs whole GPUs: {there}", hint)
+            limitation = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
+            uncut = hostlist.fold(node for node in smoke_test.nodes if node not in cut)
+            hint = f"name other workers, for example {uncut}" if uncut else "name other workers, or remove the test"
+            yield Finding(loc, f"`{smoke_test.name}` needs whole GPUs: {limitation}", hint)
 
 
 def _cut(node: Node) -> bool:

@@ -12,14 +12,14 @@ from hpcforge.catalog import Catalog
 
 @dataclass(frozen=True)
 class LocalDrives:
-    """Drives of each node's own, of which a file system is made."""
+    """Drives of each node for a file system of its own."""
 
     count: int
     size_mb: int | None  # decimal megabytes; None: not known
-    raid: int | None  # level; None: it is one drive
-    quota_gib: int | None  # of a user; None: none
-    keep: bool  # what users have there stays after their jobs
-    uuid: str  # of the file system; those of nodes follow from it and their names
+    raid: int | None  # RAID level; None: one drive
+    quota_gib: int | None  # quota of a user; None: none
+    keep: bool  # users' files stay after their jobs
+    uuid: str  # identifier; nodes' own identifiers derive from it and their names
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class FileSystem:
 
     name: str
     kind: str
-    what: str  # as mount(8) names it on those nodes
-    type: str  # for mount(8)
-    options: str  # of mount(8), with commas between
-    mount: str  # where nodes find it
-    on: tuple[str, ...] = field(hash=False)  # the nodes that do
-    server: str | None = None  # the node that has the files; None: the site has them
-    path: str | None = None  # where they are on it
-    network: str | None = None  # over which it serves them; None: that of nodes' addresses, or the site serves it
-    packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
-    mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
-    drives: LocalDrives | None = None  # None: it is elsewhere
-    homes: bool = False  # homes of users are there, which its server makes, ours or the site's
-    volume: str | None = None  # the file system of drives that has them on its server; None: the system disk
-    quota_gib: int | None = None  # of each user, on that volume; None: none
+    what: str  # the source for mount(8) on its nodes
+    type: str  # type for mount(8)
+    options: str  # options for mount(8), separated by commas
+    mount: str  # mount point on nodes
+    on: tuple[str, ...] = field(hash=False)  # the nodes that mount it
+    server: str | None = None  # the node with the files; None: the site serves it
+    path: str | None = None  # folder on the server
+    network: str | None = None  # from the server to nodes; None: that of nodes' addresses, or the site serves it
+    packages: tuple[str, ...] = ()  # packages that a node needs for it, by Debian 12's names
+    mounted_by: str = ""  # the program that mounts it; "": hpcforge
+    drives: LocalDrives | None = None  # None: it is not on nodes' own drives
+    homes: bool = False  # homes of users are on it; its server creates them
+    volume: str | None = None  # the file system of drives with its files on the server; None: the system disk
+    quota_gib: int | None = None  # quota of each user on that volume; None: none
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -72,16 +72,16 @@ def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
 
 
 def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
-    for other in others:
-        if other.drives and system.server in other.on and f"{system.path}/".startswith(f"{other.mount}/"):
-            return replace(system, volume=other.name, quota_gib=other.drives.quota_gib)
+    for parent in others:
+        if parent.drives and system.server in parent.on and f"{system.path}/".startswith(f"{parent.mount}/"):
+            return replace(system, volume=parent.name, quota_gib=parent.drives.quota_gib)
     return system
 
 
-def size_mb(what: str, catalog: Catalog) -> int | None:
-    """Decimal megabytes of a drive as hardware says it: a model of the catalog, or a size; None: not known."""
-    if what in catalog.drives:
-        gb = catalog.drives[what].capacity_gb
+def size_mb(drive: str, catalog: Catalog) -> int | None:
+    """Return decimal megabytes of a drive: a model of the catalog, or a size; None: not known."""
+    if drive in catalog.drives:
+        gb = catalog.drives[drive].capacity_gb
         return round(gb * 1000) if gb else None
-    factor = {"GB": 1_000, "TB": 1_000_000}.get(what[-2:])
-    return round(float(what[:-2]) * factor) if factor else None
+    factor = {"GB": 1_000, "TB": 1_000_000}.get(drive[-2:])
+    return round(float(drive[:-2]) * factor) if factor else None

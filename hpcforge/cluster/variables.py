@@ -18,15 +18,15 @@ def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 
-# Told without Jinja, which `validate` then need not import.
+# A pattern avoids the import of Jinja, which `validate` does not need otherwise.
 _BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")
 
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
-    """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
-    said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
+    """Yield variables without value and default, of roles that run on a node of this cluster."""
+    is_set = "roles" in blueprint.model_fields_set  # False: the finding belongs to the setting that selects the role
     for role, name, variable in blueprint.roles.missing():
-        where, key = (("roles", role, name), False) if said else (("role_folders",), True)
+        loc, key = (("roles", role, name), False) if is_set else (("role_folders",), True)
         try:
             if not runs(role, declared.on[role], cluster):
                 continue
@@ -34,7 +34,7 @@ def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster:
             yield Finding(("role_folders",), f"the role `{role}`: on: {error}", "its role.yaml says that", key=True)
             continue
         yield Finding(
-            where,
+            loc,
             f"the role `{role}` runs here, and its variable `{name}` is missing",
             f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
             key=key,
@@ -42,7 +42,7 @@ def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster:
 
 
 def runs(role: str, on: str, cluster: Cluster) -> bool:
-    """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it.
+    """Return whether a role runs on any node; True where that is not known: the expression may need a missing value.
 
     Raises ValueError for an expression that no role may have.
     """

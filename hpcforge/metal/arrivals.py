@@ -1,4 +1,4 @@
-"""Nodes that are installed beside a run: each begins its roles when its own installation is done."""
+"""Installations of nodes during a run: each node starts its roles when its own installation has ended."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NEWS_S = 0.5
 
 
 class _StoppedError(ExpectedError):
-    """The installation is no longer wanted."""
+    """The installation was stopped."""
 
 
 class Arrivals:
-    """An installation in a thread; all methods are for one other thread. A context manager, whose end stops it.
+    """An installation in a thread; one other thread calls the methods. A context manager, whose end stops it.
 
-    `check` raises once what serves the nodes has ended. `reopen` reads the site again, with the host keys that were
-    recorded. `said` has lines for people, which `news` passes on.
+    `check` raises once the servers for the nodes have ended. `reopen` reads the site again, with the recorded host
+    keys. `messages` has lines for people, which `news` passes on.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class Arrivals:
         installs: Sequence[Install],
         check: Callable[[], None],
         reopen: Callable[[], Site],
-        said: queue.SimpleQueue[str],
+        messages: queue.SimpleQueue[str],
     ) -> None:
         self.site, self._installs, self._check, self._reopen = site, installs, check, reopen
-        self._said = said
+        self._messages = messages
         self.done: dict[str, Installation] = {}
         self._stopped = threading.Event()
-        self.error: Exception | None = None  # what ended the installation of all
+        self.error: Exception | None = None  # the error that ended all installations
         self._thread = threading.Thread(target=self._work, name="hpcforge-install")
 
     def __enter__(self) -> Self:
         """Begin. Nodes that got a job since they were chosen are left out. Raises as `run.install.choose` does."""
-        for left in left_out(self.site, self._installs):
-            self._said.put(f"{left.node}: left out: {left.why}")
-            self.done[left.node] = left
+        for installation in left_out(self.site, self._installs):
+            self._messages.put(f"{installation.node}: left out: {installation.why}")
+            self.done[installation.node] = installation
         self._thread.start()
         return self
 
@@ -75,38 +75,42 @@ class Arrivals:
 
         try:
             if installs:
-                install(self.site, installs, check, self._said.put, finished=finished)
+                install(self.site, installs, check, self._messages.put, finished=finished)
         except _StoppedError:
             pass
         except Exception as error:
             self.error = error
 
     def results(self) -> list[Installation]:
-        """How all ended that have ended."""
-        return [found for install in self._installs if (found := self.of(install.node))]
+        """Return the results of all ended installations."""
+        return [installation for install in self._installs if (installation := self.of(install.node))]
 
     def under_way(self) -> tuple[str, ...]:
-        """Nodes whose installation has not ended."""
+        """Return nodes whose installation has not ended."""
         return tuple(install.node for install in self._installs if self.of(install.node) is None)
 
     def of(self, node: str) -> Installation | None:
-        """How a node's installation ended; None: it is under way."""
-        ended = not self._thread.is_alive()  # asked first: what it did before it ended is there then
-        found = self.done.get(node)
-        return Installation(node, 0, str(self.error or "not installed")) if ended and found is None else found
+        """Return the result of a node's installation; None: it continues."""
+        ended = not self._thread.is_alive()  # read first: a thread that has ended has stored its results
+        installation = self.done.get(node)
+        return (
+            Installation(node, 0, str(self.error or "not installed"))
+            if ended and installation is None
+            else installation
+        )
 
     def news(self, say: Callable[[str], None]) -> None:
         """Pass on what was said since the last time."""
-        while not self._said.empty():
-            say(self._said.get())
+        while not self._messages.empty():
+            say(self._messages.get())
 
     def wait(self, nodes: Sequence[str], say: Callable[[str], None]) -> bool:
         """Wait until the installation of these nodes has ended; False if it failed on one of them."""
-        while None in (found := [self.of(node) for node in nodes]):
+        while None in (ended := [self.of(node) for node in nodes]):
             self.news(say)
             self._thread.join(_NEWS_S)
         self.news(say)
-        return not any(node.why for node in found if node)
+        return not any(node.why for node in ended if node)
 
     def arriving(
         self, site: Site, nodes: Sequence[str], engines: Engines, scope: Scope, run: Run, say: Callable[[str], None]
@@ -117,28 +121,28 @@ class Arrivals:
         these keys. Nodes that arrive together are planned together: a plan is made for the whole cluster.
         """
         self.site = site
-        planned: tuple[int, Goal] | None = None  # of all that had arrived when the site was last read
+        planned: tuple[int, Goal] | None = None  # number of arrivals at the last reading of the site, and its goal
 
         def arrive(node: str) -> Arrival | None:
             self.news(say)
-            found = self.of(node)
-            if found is None:
+            installation = self.of(node)
+            if installation is None:
                 return None
-            if found.why:
-                return Arrival(why=f"not installed: {found.why}")
+            if installation.why:
+                return Arrival(why=f"not installed: {installation.why}")
             nonlocal planned
-            there = len(self.done)  # counted first: what ends meanwhile is planned at the next look
-            if planned is None or planned[0] != there:
+            count = len(self.done)  # counted first: nodes that arrive meanwhile are planned next time
+            if planned is None or planned[0] != count:
                 try:
                     self.site = replace(self._reopen(), step=self.site.step)
-                    planned = there, goal(self.site, make=False)
+                    planned = count, goal(self.site, make=False)
                 except ExpectedError as error:
                     return Arrival(why=f"installed, and the site cannot be read again: {error}")
-            now = planned[1]
+            latest = planned[1]
             machine = self.site.cluster.by_name[node]
             engines.add([target(self.site, node, machine)])
             bare = {node: Observation(node, {}, python=False)}
-            plan = diff(self.site.cluster, now.desired, bare, scope=scope)
-            return Arrival(stages(plan, node, now.secrets, run))
+            plan = diff(self.site.cluster, latest.desired, bare, scope=scope)
+            return Arrival(stages(plan, node, latest.secrets, run))
 
         return {node: partial(arrive, node) for node in nodes}

@@ -10,7 +10,7 @@ from hpcforge.secrets.secrets import BMC_PASSWORD, BMC_PASSWORDS, SecretsError
 
 
 def read_passwords(secrets: Mapping[str, bytes], nodes: Sequence[Node]) -> tuple[str, dict[str, str]]:
-    """Return the common password, "" without one, and those by node, or by address where that is no node's.
+    """Return the common password, or "", and the passwords by node, or by address without a node.
 
     Raises `SecretsError` for a wrong line: its controller would get the common password.
     """
@@ -32,12 +32,12 @@ def read_passwords(secrets: Mapping[str, bytes], nodes: Sequence[Node]) -> tuple
     return common, own
 
 
-def _wrong(text: str, password: str, doubled: bool, known: bool) -> str:
+def _wrong(text: str, password: str, doubled: bool, is_known: bool) -> str:
     if not text.isprintable():
         return "a tab or another character that is not printed; a space stands between node and password"
     if not password:
         return "no password after the node, or no node before it"
-    if not known:
+    if not is_known:
         return "its first word is neither a node of the blueprint nor an IPv4 address"
     return "an earlier line is for the same controller" if doubled else ""
 
@@ -49,9 +49,9 @@ def _text(name: str, value: bytes) -> str:
         raise _wrong_secret(name, "not UTF-8 text") from None
 
 
-def _wrong_secret(name: str, why: str) -> SecretsError:
+def _wrong_secret(name: str, problem: str) -> SecretsError:
     form = "lines of NODE PASSWORD" if name == BMC_PASSWORDS else "one line"
-    return SecretsError(f"{name}: {why}", f"{form}: hpcforge secrets set BLUEPRINT {name}")
+    return SecretsError(f"{name}: {problem}", f"{form}: hpcforge secrets set BLUEPRINT {name}")
 
 
 def _is_address(text: str) -> bool:

@@ -19,8 +19,8 @@ from hpcforge.run.site import Site, Values, add_values
 from hpcforge.tally import Tallies, silent
 
 MOST = 4096  # addresses of one search
-MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
-INTERRUPTED = "interrupted"  # the reason of an address that had not answered by Ctrl-C
+MACHINE_S = 180.0  # limit for all requests to one controller, including a restart (quirks.yaml: 90 s)
+INTERRUPTED = "interrupted"  # reason of an address without an answer at Ctrl-C
 EMPTY = Inventory.model_construct()
 _USUAL = BmcsSection.model_construct()
 
@@ -42,18 +42,18 @@ class Search:
     named: frozenset[str]
 
 
-def search(site: Site, given: Sequence[str]) -> Search:
+def search(site: Site, texts: Sequence[str]) -> Search:
     """Return the addresses to ask: hostlists and subnets; without any, those of the nodes. Raises UsageError."""
     nodes = [node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.address]
-    found = dict.fromkeys(address for text in given for address in _expanded(text)) if given else dict.fromkeys(nodes)
-    if not found:
+    targets = dict.fromkeys(address for text in texts for address in _expanded(text)) if texts else dict.fromkeys(nodes)
+    if not targets:
         raise UsageError(
             "no address of a management controller is known", "name some, as in 10.10.0.[1-32] or 10.10.0.0/24"
         )
-    if len(found) > MOST:
-        raise UsageError(f"{len(found)} addresses are more than {MOST}", "ask a part of them at a time")
-    hostlists = (address for text in given if "/" not in text for address in _expanded(text))
-    return Search(tuple(found), frozenset(found) & {*nodes, *hostlists})
+    if len(targets) > MOST:
+        raise UsageError(f"{len(targets)} addresses are more than {MOST}", "ask a part of them at a time")
+    hostlists = (address for text in texts if "/" not in text for address in _expanded(text))
+    return Search(tuple(targets), frozenset(targets) & {*nodes, *hostlists})
 
 
 def _expanded(text: str) -> Sequence[str]:
@@ -71,7 +71,7 @@ def _expanded(text: str) -> Sequence[str]:
 
 
 def ask(
-    site: Site, asked: Search, trust_new: bool, say: Callable[[Machine | Silent], None], tallies: Tallies = silent
+    site: Site, search: Search, trust_new: bool, say: Callable[[Machine | Silent], None], tallies: Tallies = silent
 ) -> tuple[list[Machine], list[Silent]]:
     """Ask every address, side by side; `say` gets each as it answers, `tallies` the counts. A bad one fails alone.
 
@@ -80,83 +80,85 @@ def ask(
 
     Raises UsageError where user or password is not known.
     """
-    of = _accesses(site, asked)
+    logins = _accesses(site, search)
     machines: list[Machine] = []
     failed: list[Silent] = []
     try:
-        with tallies("reading controllers", of.keys()) as tally:
+        with tallies("reading controllers", logins.keys()) as tally:
 
             def counted(access: Login) -> Machine | Silent:
                 with tally.part(access.address):
                     return _ask(access, trust_new)
 
-            for found in side_by_side(counted, list(of.values())):
-                say(found)
-                if isinstance(found, Machine):
-                    machines.append(found)
+            for answer in side_by_side(counted, list(logins.values())):
+                say(answer)
+                if isinstance(answer, Machine):
+                    machines.append(answer)
                 else:
-                    failed.append(found)
+                    failed.append(answer)
     except KeyboardInterrupt:
-        answered = {machine.address for machine in machines} | {other.address for other in failed}
-        failed += [Silent(address, "interrupted", INTERRUPTED) for address in of if address not in answered]
-    order = {address: place for place, address in enumerate(of)}
+        answered = {machine.address for machine in machines} | {failure.address for failure in failed}
+        failed += [Silent(address, "interrupted", INTERRUPTED) for address in logins if address not in answered]
+    order = {address: place for place, address in enumerate(logins)}
     return (
         sorted(machines, key=lambda machine: order[machine.address]),
-        sorted(failed, key=lambda other: order[other.address]),
+        sorted(failed, key=lambda failure: order[failure.address]),
     )
 
 
 def _ask(access: Login, trust_new: bool) -> Machine | Silent:
-    machine = Redfish(access, limit_s=MACHINE_S)  # its time begins here, before the first request
+    machine = Redfish(access, limit_s=MACHINE_S)  # the limit starts here, before the first request
     try:
         if access.certificate is None:
             shown = certificate(access)
             if access.verified and access.password and not trust_new:
-                why = f"its certificate is not recorded; it shows {shown}"
-                return Silent(access.address, why, "certificate")
+                reason = f"its certificate is not recorded; it shows {shown}"
+                return Silent(access.address, reason, "certificate")
             pinned = replace(access, certificate=shown, password="")
             make = read_service(machine.with_access(pinned))
             if not access.password:
-                why = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
-                return Silent(access.address, f"{why}; its certificate: {shown}", "certificate")
+                reason = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
+                return Silent(access.address, f"{reason}; its certificate: {shown}", "certificate")
             machine.access = replace(access, certificate=shown if access.verified else None)
         return read_machine(machine, machine.access.certificate)
     except BmcError as error:
         if access.certificate is None and error.reason == "certificate":
-            why = "it shows a new certificate at each connection, and none is recorded: no password was sent to another"
-            return Silent(access.address, why, "answer")
+            reason = (
+                "it shows a new certificate at each connection, and none is recorded: no password was sent to another"
+            )
+            return Silent(access.address, reason, "answer")
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
-    except Exception as error:  # as of power: one odd controller ends nothing for others
+    except Exception as error:  # as in power: an odd controller must not end the others
         return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")
 
 
-def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
+def _accesses(site: Site, search: Search) -> Mapping[str, Login]:
     inventory = site.loaded.inventory or EMPTY
     bmcs = inventory.bmcs or _USUAL
     if bmcs.protocol != "redfish":
         raise UsageError("IPMI does not describe machines", "`bmcs: {protocol: redfish}` in the inventory, to discover")
     if bmcs.user is None:
         raise UsageError("the user of management controllers is not known", "in the inventory: `bmcs: {user: admin}`")
-    of = {node.bmc.address: node for node in site.cluster.nodes if node.bmc and node.bmc.address}
+    by_address = {node.bmc.address: node for node in site.cluster.nodes if node.bmc and node.bmc.address}
     password = password_of(site)
-    found = {}
-    for address in asked.addresses:
-        node = of.get(address)
+    logins = {}
+    for address in search.addresses:
+        node = by_address.get(address)
         bmc = node.bmc if node else None
-        found[address] = Login(
+        logins[address] = Login(
             address,
             (bmc.user if bmc else None) or bmcs.user,
-            password(node.name if node else address) if address in asked.named else "",
+            password(node.name if node else address) if address in search.named else "",
             bmcs.port or 443,
             bmc.certificate if bmc else None,
             verified=bmcs.tls == "pinned",
         )
-    return found
+    return logins
 
 
 def record(site: Site, matches: MachineMatches) -> Values:
     """Write what the inventory lacks by now, all or nothing; return it by (node, key). Raises as `add_values` does."""
-    return add_values(site.loaded, lambda now: additions(matches, now.cluster.nodes, now.inventory or EMPTY))
+    return add_values(site.loaded, lambda loaded: additions(matches, loaded.cluster.nodes, loaded.inventory or EMPTY))
 
 
 def remarks_of(site: Site, matches: MachineMatches) -> list[MachineDifference]:
@@ -173,7 +175,9 @@ def to_ask_again(
 ) -> Sequence[str]:
     """Return the hostlist of all controllers that answered, if some of them wait for --trust-new or to be named."""
     pinned = {node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.certificate}
-    refused = {other.address for other in silent if other.reason == "certificate" and other.address not in pinned}
+    refused = {
+        failure.address for failure in silent if failure.reason == "certificate" and failure.address not in pinned
+    }
     new = refused - search.named if trust_new else refused
     answered = new | {machine.address for machine in machines}
     return [fold([address for address in search.addresses if address in answered])] if new else ()

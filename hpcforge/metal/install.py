@@ -1,6 +1,6 @@
-"""Nodes without an operating system get one: who may, and each on its own clock from power to its first ssh contact.
+"""Installation of nodes without an operating system: their selection, and each node's way from power to its first ssh.
 
-It does what `netboot want`, `power boot-once`, `power cycle` and `netboot record` do, by the same functions.
+It does the same as `netboot want`, `power boot-once`, `power cycle` and `netboot record`, with the same functions.
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ _OWN_DISK = (
     "ssh answers, and it never asked for its boot script: it started from its own disk, since its firmware takes no "
     "override, or boots from another interface"
 )
-LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
-_OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
+LIMIT_S = 1800.0  # limit of one try, from power to ssh; docs/bare-metal.md has measured times
+_OF_INSTALLER = 1 / 3  # part of it from the boot script to the installer's request for a disk
 _TRIES = 2
-PHASES = ("power", "firmware", "kernel", "install", "start")  # on; its boot script; its disk is chosen; written; ssh
+# Their ends: power is on; the boot script is sent; the disk is chosen; it is written; ssh answers.
+PHASES = ("power", "firmware", "kernel", "install", "start")
 _EVERY_S = 2.0
-_PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
+_PAUSE_S = 5.0  # pause between turns of nodes, as with `power on`
 _SSH_S = 2.0
 _AT_ONCE = 32
-# An answer that the same question gets again: a controller is not asked twice, since it may lock its account.
+# Reasons that a second question would not change: it is not sent, since the controller may lock its account.
 _REFUSED = ("login", "certificate")
-_LASTING = (*_REFUSED, "licence", "override")  # and what a second boot would not change
+_LASTING = (*_REFUSED, "licence", "override")  # reasons that a second boot would not change
 
 
 @dataclass(frozen=True)
 class Installation:
-    """How it came out on one node; `why` is empty where ssh answers. Seconds by phase, as `PHASES` names them."""
+    """The result on one node; `why` is empty if ssh answers. Seconds by phase, with the names of `PHASES`."""
 
     node: str
     tries: int
@@ -75,19 +76,19 @@ class _Try:
 
     number: int = 1
     asked_s: float = 0.0
-    on_s: float | None = None  # None: its controller is at work
+    on_s: float | None = None  # None: its controller is still busy
     offered_s: float | None = None
     begun_s: float | None = None
     installed_s: float | None = None
-    lasting_boot: bool = False  # its controller keeps the network as the first device
+    lasting_boot: bool = False  # its controller keeps the network as first device
 
 
 def ssh_answers(address: str) -> bool:
-    """Whether an ssh server answers there, whichever: its host key is compared when hpcforge logs in."""
+    """Return whether any ssh server answers there: its host key is compared when hpcforge logs in."""
     try:
-        with socket.create_connection((address, 22), _SSH_S) as found:
-            found.settimeout(_SSH_S)
-            return found.recv(4) == b"SSH-"
+        with socket.create_connection((address, 22), _SSH_S) as connection:
+            connection.settimeout(_SSH_S)
+            return connection.recv(4) == b"SSH-"
     except OSError:
         return False
 
@@ -110,25 +111,25 @@ def choose(
         HeadUnknownError: the head has an operating system, and cannot say which jobs run, or is not trusted yet.
     """
     nodes = [site.cluster.by_name[name] for name in names]
-    kept = {node.name: why for node in nodes if (why := _unfit(node) or _other_image(site, node, image))}
-    for name in wipe.keys() & kept.keys():
+    reasons = {node.name: reason for node in nodes if (reason := _unfit(node) or _other_image(site, node, image))}
+    for name in wipe.keys() & reasons.keys():
         raise UsageError(
-            f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
+            f"--wipe {name}: {reasons[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
         )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = [node for node in nodes if node.name not in kept and node.name not in wipe]
-        for node, there in zip(asked, pool.map(answers, [node.address for node in asked]), strict=True):
-            if there:
-                kept[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
-    going = [node for node in nodes if node.name not in kept]
-    kept |= _with_jobs(site, going, wipe, answers)
+        candidates = [node for node in nodes if node.name not in reasons and node.name not in wipe]
+        for node, answered in zip(candidates, pool.map(answers, [node.address for node in candidates]), strict=True):
+            if answered:
+                reasons[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
+    fitting = [node for node in nodes if node.name not in reasons]
+    reasons |= _with_jobs(site, fitting, wipe, answers)
     system = f"{image.lock.request.distribution.capitalize()} {image.lock.request.release}"
     chosen = tuple(
         Install(node.name, system, image.name, wipe.get(node.name, ()), node.system_disk.drives)
         for node in nodes
-        if node.name not in kept
+        if node.name not in reasons
     )
-    return chosen, kept
+    return chosen, reasons
 
 
 def _other_image(site: Site, node: Node, image: Manifest) -> str:
@@ -137,8 +138,8 @@ def _other_image(site: Site, node: Node, image: Manifest) -> str:
         return f"image {image.name} has no {MIRRORS}, which `system_disk.drives: {node.system_disk.drives}` takes"
     if (request.distribution, request.release) == (os.name, os.release):
         return ""
-    has = f"image {image.name} has {request.distribution} {request.release}"
-    return f"{has}, and the blueprint says {os.name} {os.release} (--image names another)"
+    content = f"image {image.name} has {request.distribution} {request.release}"
+    return f"{content}, and the blueprint says {os.name} {os.release} (--image names another)"
 
 
 def _unfit(node: Node) -> str:
@@ -152,14 +153,14 @@ def _unfit(node: Node) -> str:
 
 
 def _with_jobs(
-    site: Site, going: Sequence[Node], wipe: Mapping[str, tuple[str, ...]], answers: Callable[[str], bool]
+    site: Site, nodes: Sequence[Node], wipe: Mapping[str, tuple[str, ...]], answers: Callable[[str], bool]
 ) -> dict[str, str]:
     head = site.cluster.by_name[site.cluster.slurm.controller]
-    if not going:
+    if not nodes:
         return {}
-    if not head.host_keys:  # without an operating system it has no Slurm
-        wiped = [node.name for node in going if node.name in wipe]
-        if wiped and head not in going and answers(head.address):
+    if not head.host_keys:  # a head without an operating system has no Slurm
+        wiped = [node.name for node in nodes if node.name in wipe]
+        if wiped and head not in nodes and answers(head.address):
             raise HeadUnknownError(
                 f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, whose host key is not recorded",
                 "record it first: " + command_line("apply", site.loaded.blueprint_path, trust_new=True),
@@ -168,7 +169,7 @@ def _with_jobs(
     with open_engines(site) as engine:
         refuse_while_applying(engine, head.name)
         try:
-            return disturbed(going, jobs(engine, head.name))
+            return disturbed(nodes, jobs(engine, head.name))
         except HeadUnknownError as error:
             hint = f"{head.name} has an operating system, so it must answer before others are switched off"
             raise HeadUnknownError(str(error), hint) from None
@@ -176,7 +177,7 @@ def _with_jobs(
 
 @dataclass(frozen=True)
 class InstallWatch:
-    """How nodes are followed until ssh answers, with the clock that measures it."""
+    """Settings for following nodes until ssh answers, with the clock."""
 
     limit_s: float = LIMIT_S
     every_s: float = _EVERY_S
@@ -196,16 +197,16 @@ def install(
     watch: InstallWatch = _WATCH,
     finished: Callable[[Installation], None] = lambda _: None,
 ) -> list[Installation]:
-    """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
+    """Install these nodes while they are served, and record their host keys; a node that fails twice is left out.
 
-    `check` raises once what serves them has ended; `finished` gets each node as it ends. What is not done when this
-    ends is no longer asked for, and its controller forgets the network.
+    `check` raises once the servers have ended; `finished` gets each node as it ends. At the end of this function
+    remaining requests are withdrawn, and the nodes' controllers no longer boot from the network.
     """
     names = [install.node for install in installs]
-    of = controllers(site, names)
+    by_node = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * watch.limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, watch, finished)
+        work = _Work(site, installs, by_node, pool, say, watch, finished)
         try:
             work.boot(names)
             while work.open:
@@ -228,8 +229,8 @@ def left_out(
 ) -> list[Installation]:
     """Return the nodes that got a job since they were chosen. Raises as `choose` does."""
     chosen = [site.cluster.by_name[install.node] for install in installs]
-    kept = _with_jobs(site, chosen, _wipes(installs), answers)
-    return [Installation(name, 0, why) for name, why in kept.items()]
+    reasons = _with_jobs(site, chosen, _wipes(installs), answers)
+    return [Installation(name, 0, reason) for name, reason in reasons.items()]
 
 
 def _wipes(installs: Sequence[Install]) -> dict[str, tuple[str, ...]]:
@@ -241,24 +242,24 @@ class _Work:
         self,
         site: Site,
         installs: Sequence[Install],
-        of: Mapping[str, Controller],
+        by_node: Mapping[str, Controller],
         pool: ThreadPoolExecutor,
         say: Callable[[str], None],
         watch: InstallWatch,
         finished: Callable[[Installation], None],
     ) -> None:
-        self.site, self.of, self.pool, self.say = site, of, pool, say
+        self.site, self.by_node, self.pool, self.say = site, by_node, pool, say
         self.limit_s, self.answers, self.now_s, self.finished = watch.limit_s, watch.answers, watch.now_s, finished
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
         self.switched: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        # One after another, since turns and the power budget hold for one series of nodes. What waits for its turn must
-        # not take threads from `pool`, which asks nodes for ssh.
+        # One after another, since turns and the power budget apply to one series of nodes. A separate executor:
+        # waiting nodes must not take threads from `pool`, which contacts nodes by ssh.
         self.series = ThreadPoolExecutor(1)
         self.stopped = threading.Event()
-        self.again: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
-        self.told: set[str] = set()  # nodes whose controllers were asked to boot from the network
+        self.restarts: dict[bool, list[str]] = {True: [], False: []}  # True: from the network
+        self.network_booted: set[str] = set()  # nodes whose controllers were asked to boot from the network
         self.refused: set[str] = set()  # nodes whose controllers refuse the login, or have another certificate
 
     def boot(self, names: Collection[str], *, network: bool = True) -> None:
@@ -268,50 +269,52 @@ class _Work:
         self.series.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
-        left = dict.fromkeys(names)
+        remaining = dict.fromkeys(names)
         if network and not self.stopped.is_set():
-            self.told.update(names)
+            self.network_booted.update(names)
         try:
-            with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
+            with contextlib.closing(_started(self.site, self.by_node, names, network, self.stopped)) as outcomes:
                 for outcome in outcomes:
                     if outcome.reason in _REFUSED:
                         self.refused.add(outcome.node)
                     self.switched.put(outcome)
-                    left.pop(outcome.node, None)
+                    remaining.pop(outcome.node, None)
                     if self.stopped.is_set():
                         return
-        except Exception as error:  # the nodes would be waited for without end
-            for name in left:
+        except Exception as error:  # otherwise the nodes would be waited for forever
+            for name in remaining:
                 self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
 
     def cut_off(self) -> None:
         """Have the records say which disks were being written when this ended."""
         for name in self.open:
             half = records_of(self.site).change(
-                name, lambda now: failed(now, "it was cut off") if now and now.state == "begun" else None
+                name, lambda record: failed(record, "it was cut off") if record and record.state == "begun" else None
             )
             if half is not None:
                 wipe = [f"{name}={serial}" for serial in half.disks]
-                again = command_line("apply", self.site.loaded.blueprint_path, install=name, wipe=wipe)
-                self.say(f"{name}: cut off while disk {' and '.join(half.disks)} was written; again: {again}")
+                command = command_line("apply", self.site.loaded.blueprint_path, install=name, wipe=wipe)
+                self.say(f"{name}: cut off while disk {' and '.join(half.disks)} was written; again: {command}")
 
     def forget(self) -> None:
         """Have controllers of nodes without an operating system forget the network, so that none starts from it."""
         names = [
             name
             for name in self.installs
-            if name in self.told - self.refused and (name in self.open or self.done[name].why)
+            if name in self.network_booted - self.refused and (name in self.open or self.done[name].why)
         ]
         self._boot_as_before(names)
-        for name in sorted(self.told & self.refused):
+        for name in sorted(self.network_booted & self.refused):
             self.say(f"{name}: it may still boot from the network: its controller refuses hpcforge")
 
     def _boot_as_before(self, names: Sequence[str]) -> None:
         off = []
-        for outcome in carried_out(self.of, names, Wish("boot-once", device="none")):
+        for outcome in carried_out(self.by_node, names, Wish("boot-once", device="none")):
             if outcome.state != "done":
-                again = command_line("power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none")
-                self.say(f"{outcome.node}: it may still boot from the network: {outcome.why}; {again}")
+                command = command_line(
+                    "power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none"
+                )
+                self.say(f"{outcome.node}: it may still boot from the network: {outcome.why}; {command}")
             elif outcome.power == "off":
                 off.append(outcome.node)
         if off:
@@ -332,21 +335,21 @@ class _Work:
         on = {name: tried for name, tried in self.open.items() if tried.on_s is not None}
         starting = [name for name, tried in on.items() if tried.installed_s is not None or _unasked(records.get(name))]
         addresses = [self.site.cluster.by_name[name].address for name in starting]
-        for name, there in zip(starting, self.pool.map(self.answers, addresses), strict=True):
+        for name, answered in zip(starting, self.pool.map(self.answers, addresses), strict=True):
             if on[name].installed_s is None:
-                if there and _unasked(records_of(self.site).read().get(name)):
-                    self._fail(name, _OWN_DISK, again=False)
-            elif there:
+                if answered and _unasked(records_of(self.site).read().get(name)):
+                    self._fail(name, _OWN_DISK, retry=False)
+            elif answered:
                 self._finish(name, "")
             elif self._late(name):
                 self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
 
     def _start_again(self) -> None:
-        """Start all that failed in this step together, in turns."""
-        for network, names in self.again.items():
+        """Start all nodes that failed in this step together, in turns."""
+        for network, names in self.restarts.items():
             if names:
                 self.boot(names, network=network)
-        self.again = {True: [], False: []}
+        self.restarts = {True: [], False: []}
 
     def _switched(self, outcome: Outcome) -> None:
         tried = self.open.get(outcome.node)
@@ -354,7 +357,7 @@ class _Work:
             return
         if outcome.state != "done":
             lasting = outcome.state == "skipped" or outcome.reason in _LASTING
-            self._fail(outcome.node, outcome.why, again=not lasting)
+            self._fail(outcome.node, outcome.why, retry=not lasting)
             return
         tried.on_s = self.now_s()
         tried.lasting_boot = outcome.next_boot == "network always"
@@ -363,25 +366,25 @@ class _Work:
     def _follow(self, name: str, record: Record | None) -> None:
         tried = self.open[name]
         if record is None:
-            self._fail(name, "its record is gone", again=False)
+            self._fail(name, "its record is gone", retry=False)
         elif record.state == "failed":
-            # Where no disk was chosen, the next try would find the same disks.
-            self._fail(name, record.why, again=bool(record.disks), console=record.console)
+            # If no disk was chosen, the next try would meet the same disks.
+            self._fail(name, record.why, retry=bool(record.disks), console=record.console)
         elif record.state == "installed":
             tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
             self.say(f"{name}: installed on {' and '.join(record.disks)}, {self._record_key(name)}; it starts")
             if tried.lasting_boot:
-                self.pool.submit(self._boot_as_before, [name])  # a slow controller is no reason to wait
+                self.pool.submit(self._boot_as_before, [name])  # a slow controller must not delay the others
         elif self._late(name):
-            self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
+            self._fail(name, _stopped_at(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
             tried.begun_s = self.now_s()
         elif record.state == "offered":
-            # Firmware, which may take long, is over: what follows is a kernel and a link.
+            # The firmware's phase, which may be long, has ended; next are kernel and link.
             tried.offered_s = tried.offered_s or self.now_s()
             if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
-                self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
+                self._fail(name, _stopped_at(record, self.limit_s * _OF_INSTALLER))
 
     def _record_key(self, name: str) -> str:
         """Record a node's host key; a failure ends nothing for the others. Returns how it came out."""
@@ -396,57 +399,57 @@ class _Work:
         on_s = self.open[name].on_s
         return on_s is not None and self.now_s() - on_s > self.limit_s
 
-    def _fail(self, name: str, why: str, *, again: bool = True, console: Sequence[str] = ()) -> None:
+    def _fail(self, name: str, reason: str, *, retry: bool = True, console: Sequence[str] = ()) -> None:
         tried = self.open[name]
-        if not again or tried.number == _TRIES:
-            self._finish(name, why, console)
+        if not retry or tried.number == _TRIES:
+            self._finish(name, reason, console)
             return
-        self.say(f"{name}: {why}; it is tried again")
-        if tried.installed_s is not None:  # what is installed is not written again: it only starts again
+        self.say(f"{name}: {reason}; it is tried again")
+        if tried.installed_s is not None:  # an installed node is only restarted
             now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
-            self.again[False].append(name)
+            self.restarts[False].append(name)
             return
         record = records_of(self.site).read().get(name)
         planned = self.installs[name]
-        # Disks that were blank have our own half of an installation now.
+        # Disks that were blank now have half of hpcforge's installation.
         wipe = (record.disks if record else ()) or planned.wipes
         want(self.site, [name], {name: wipe} if wipe else {}, planned.image, _TRIES * self.limit_s / 3600)
         self.open[name] = _Try(tried.number + 1)
-        self.again[True].append(name)
+        self.restarts[True].append(name)
 
-    def _finish(self, name: str, why: str, console: Sequence[str] = ()) -> None:
+    def _finish(self, name: str, reason: str, console: Sequence[str] = ()) -> None:
         tried = self.open.pop(name)
-        if why and tried.installed_s is None:
-            records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
+        if reason and tried.installed_s is None:
+            records_of(self.site).change(name, lambda record: failed(record, reason, console) if record else None)
         offered_s = tried.offered_s or tried.begun_s
         times = (tried.asked_s, tried.on_s, offered_s, tried.begun_s, tried.installed_s, self.now_s())
         phases = zip(PHASES, times[:-1], times[1:], strict=True)
         took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
-        self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
-        self.say(f"{name}: {f'left out: {why}' if why else 'ssh answers'}")
+        self.done[name] = Installation(name, tried.number, reason, tuple(console), {} if reason else took)
+        self.say(f"{name}: {f'left out: {reason}' if reason else 'ssh answers'}")
         self.finished(self.done[name])
 
 
 def _started(
-    site: Site, of: Mapping[str, Controller], names: Sequence[str], network: bool, stopped: threading.Event
+    site: Site, by_node: Mapping[str, Controller], names: Sequence[str], network: bool, stopped: threading.Event
 ) -> Generator[Outcome]:
     """Switch nodes off at once, and on in turns, from the network or as their firmware has it, until `stopped`."""
     override = Wish("boot-once", device="network" if network else "none")
-    told = {outcome.node: outcome for outcome in carried_out(of, names, override, stopped)}
+    prepared = {outcome.node: outcome for outcome in carried_out(by_node, names, override, stopped)}
     if stopped.is_set():
         return
-    yield from (outcome for outcome in told.values() if outcome.state != "done")
-    ready = [name for name in names if told[name].state == "done"]
-    off = list(carried_out(of, ready, Wish("off", hard=True, then_on=True), stopped)) if ready else []
+    yield from (outcome for outcome in prepared.values() if outcome.state != "done")
+    ready = [name for name in names if prepared[name].state == "done"]
+    off = list(carried_out(by_node, ready, Wish("off", hard=True, then_on=True), stopped)) if ready else []
     yield from (outcome for outcome in off if outcome.state != "done")
     still = [outcome for outcome in off if outcome.state == "done"]
     forgotten = [outcome for outcome in still if network and not outcome.next_boot.startswith("network")]
     for outcome in forgotten:
         yield replace(outcome, state="failed", why=_FORGOTTEN, reason="override")
     on = [outcome.node for outcome in still if outcome not in forgotten]
-    for outcome in switched_on(site, of, on, Wish("on"), TurnRules(_PAUSE_S), stopped) if on else ():
-        lasts = told[outcome.node].next_boot == "network always"
+    for outcome in switched_on(site, by_node, on, Wish("on"), TurnRules(_PAUSE_S), stopped) if on else ():
+        lasts = prepared[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
 
 
@@ -454,10 +457,10 @@ def _unasked(record: Record | None) -> bool:
     return record is not None and record.state == "wanted"
 
 
-def _where_it_stopped(record: Record, limit_s: float) -> str:
-    what = {
+def _stopped_at(record: Record, limit_s: float) -> str:
+    explanations = {
         "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
         "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",
         "begun": "its installation began, and did not end",
     }
-    return f"{what.get(record.state, record.state)}, within {limit_s:g} s"
+    return f"{explanations.get(record.state, record.state)}, within {limit_s:g} s"

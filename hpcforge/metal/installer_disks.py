@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from hpcforge.cluster.model import SystemDisk
 
-_ROOT_MB = 10_000  # at least, for /
-_LARGEST = -1  # as large as the disk allows
+_ROOT_MB = 10_000  # smallest size of /
+_LARGEST = -1  # the largest size that the disk allows
 _FILE_SYSTEM = "method{ format } format{ } use_filesystem{ } filesystem{ ext4 } mountpoint{ %s }"
 # 1 MiB at both ends of a disk has partition tables, signatures of RAID and LVM, and the first file system.
 _BLANK = """\

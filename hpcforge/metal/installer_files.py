@@ -24,14 +24,12 @@ _PACKAGES = ("openssh-server", "python3", "sudo")
 
 @dataclass(frozen=True)
 class InstallerChoices:
-    """What the blueprint does not have."""
+    """Settings that the blueprint does not have."""
 
-    key: str  # public, "ssh-ed25519 AAAA..."
+    key: str  # public key, "ssh-ed25519 AAAA..."
     mirror: str = "http://deb.debian.org/debian"
-    security: str = (
-        "http://deb.debian.org/debian-security"  # without it cloud-init takes `mirror`, which has no updates
-    )
-    dns: tuple[str, ...] = ()  # addresses that the installer asks for names; else `name_servers`
+    security: str = "http://deb.debian.org/debian-security"  # cloud-init's default is `mirror`, which has no updates
+    dns: tuple[str, ...] = ()  # name servers for the installer; (): `name_servers`
 
 
 def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choices: InstallerChoices) -> dict[str, str]:
@@ -39,23 +37,23 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     choices = replace(choices, dns=choices.dns or name_servers(cluster))
     if kind == "preseed":
         return {f"{node.name}.cfg": preseed(cluster, node, network, choices)}
-    found = {
-        "user-data": "#cloud-config\n" + _not_in_it(node) + _yaml(user_data(cluster, node, choices)),
+    files = {
+        "user-data": "#cloud-config\n" + _disk_comment(node) + _yaml(user_data(cluster, node, choices)),
         "meta-data": _yaml({"instance-id": f"{cluster.name}-{node.name}", "local-hostname": node.name}),
     }
-    if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
-        found["network-config"] = _yaml(network_config(node, network, choices))
-    return {f"{node.name}/{name}": text for name, text in found.items()}
+    if node.mac is not None:  # without a MAC address, a node could configure the wrong interface
+        files["network-config"] = _yaml(network_config(node, network, choices))
+    return {f"{node.name}/{name}": text for name, text in files.items()}
 
 
-def _not_in_it(node: Node) -> str:
+def _disk_comment(node: Node) -> str:
     """Return a comment about disks: cloud-init starts on the disk that has the system already."""
     disks = disk_text(node.system_disk)
     return f"# Not in this file, and needed before it is read: system_disk with {disks}.\n" if disks else ""
 
 
 def name_servers(cluster: Cluster) -> tuple[str, ...]:
-    """Return the name servers that answer before any node does: the site's, or those that the cluster's forward to."""
+    """Return name servers that answer before any node does: the site's, or the forwarders of the cluster's."""
     service = cluster.services.get("dns")
     return () if service is None else service.external or service.options.get("forward", ())
 
@@ -66,7 +64,7 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
     account: dict[str, object] = {"name": user, "ssh_authorized_keys": [choices.key]}
     if user != "root":
         number = number_of(cluster.users, user)
-        account |= {"uid": str(number)} if number else {}  # older releases ignore one that is no text
+        account |= {"uid": str(number)} if number else {}  # older releases ignore a number that is not text
         account |= {"shell": "/bin/bash", "lock_passwd": True, "sudo": "ALL=(ALL) NOPASSWD:ALL"}
     return {
         "hostname": node.name,
@@ -85,12 +83,15 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
 
 def network_config(node: Node, network: Network, choices: InstallerChoices) -> Mapping[str, object]:
     """Return cloud-init's network configuration (version 2): the one interface that has the node's address."""
-    there: dict[str, object] = {"match": {"macaddress": node.mac}, "addresses": [f"{node.address}/{_prefix(network)}"]}
+    interface: dict[str, object] = {
+        "match": {"macaddress": node.mac},
+        "addresses": [f"{node.address}/{_prefix(network)}"],
+    }
     if network.gateway is not None:
-        there["routes"] = [{"to": "0.0.0.0/0", "via": network.gateway}]
+        interface["routes"] = [{"to": "0.0.0.0/0", "via": network.gateway}]
     if choices.dns:
-        there["nameservers"] = {"addresses": list(choices.dns)}
-    return {"version": 2, "ethernets": {"first": there}}
+        interface["nameservers"] = {"addresses": list(choices.dns)}
+    return {"version": 2, "ethernets": {"first": interface}}
 
 
 def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerChoices) -> str:

@@ -1,7 +1,7 @@
-"""Machines as their management controllers describe them: the node of each, and the differences. Pure.
+"""Machines in the descriptions of their management controllers: the node of each, and the differences. Pure.
 
-A controller may lie: a serial number or a MAC address that two machines show is nobody's, and what the inventory has
-already is never replaced here.
+A controller may be wrong: a serial number or a MAC address of two machines identifies none, and nothing here replaces
+an entry of the inventory.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from hpcforge.blueprint.values import may_be_mac_of_port, may_be_serial
 from hpcforge.cluster.model import Node
 
 _SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
-_MEMORY_SLACK = 0.02  # of memory that firmware keeps for itself, and of GB that are reported as GiB
+_MEMORY_SLACK = 0.02  # memory that firmware keeps for itself, and GB reported as GiB
 By = Literal["serial", "mac", "address", "assigned"]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What one controller says of its machine; None and empty: nothing usable."""
+    """The description of a machine by its controller; None and empty: no usable value."""
 
-    address: str  # of the controller
-    certificate: str | None = None  # SHA-256 of its TLS certificate, as it was shown
+    address: str  # address of the controller
+    certificate: str | None = None  # SHA-256 of the TLS certificate that it showed
     serial: str = ""
     maker: str = ""
     model: str = ""
     macs: tuple[str, ...] = ()
-    linked: tuple[str, ...] = ()  # those of interfaces with a link
+    linked: tuple[str, ...] = ()  # MAC addresses of interfaces with a link
     memory_gib: float | None = None
     sockets: int | None = None
-    gpus: tuple[str, ...] | None = None  # their models; None: it lists no processors
-    more_macs: bool = False  # an interface could not be read
-    equipment: str = ""  # what it is where it is no server, as "DPU" or "power shelf"
-    notes: tuple[str, ...] = ()  # what could not be read, and why
+    gpus: tuple[str, ...] | None = None  # models of GPUs; None: no list of processors
+    more_macs: bool = False  # True: an interface could not be read
+    equipment: str = ""  # kind of a device other than a server, such as "DPU" or "power shelf"
+    notes: tuple[str, ...] = ()  # unread parts, with the reason
 
 
 @dataclass(frozen=True)
@@ -56,54 +56,54 @@ class MachineDifference:
 
 @dataclass(frozen=True)
 class MachineMatches:
-    """Which node each machine is."""
+    """The node of each machine."""
 
     nodes: Mapping[str, Machine]
     by: Mapping[str, By]
-    unknown: tuple[Machine, ...]  # no node's
+    unknown: tuple[Machine, ...]  # machines of no node
     remarks: tuple[MachineDifference, ...] = field(default=())
 
 
 def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> MachineMatches:
-    """Return which node each machine is: by its serial number, else a MAC address, else its controller's address.
+    """Return the node of each machine: by its serial number, else a MAC address, else its controller's address.
 
-    The machines that are left become the nodes of `assign`, in the order of their addresses. A controller of other
-    equipment is no node's.
+    The other machines become the nodes of `assign`, in the order of their addresses. A controller of other equipment
+    belongs to no node.
     """
     remarks: list[MachineDifference] = []
     equipment = [machine for machine in machines if machine.equipment]
     machines = [machine for machine in machines if not machine.equipment]
     keys = _keys(nodes, machines)
     remarks += _equipment_of_nodes(equipment, keys["address"])
-    found: dict[str, Machine] = {}
+    by_node: dict[str, Machine] = {}
     by: dict[str, By] = {}
     unknown: list[Machine] = []
     for machine in machines:
         name, how = _node_of(machine, keys)
         if name is None or how is None:
             unknown.append(machine)
-        elif name in found:
-            text = f"is both the machine at {found[name].address} (by {by[name]}) and at {machine.address} (by {how})"
+        elif name in by_node:
+            text = f"is both the machine at {by_node[name].address} (by {by[name]}) and at {machine.address} (by {how})"
             remarks.append(MachineDifference(name, text))
             unknown.append(machine)
         else:
-            found[name], by[name] = machine, how
-    free = [name for name in assign if name not in found]
-    if free and len(free) != len(unknown):  # a machine that is silent today would move all others by one node
+            by_node[name], by[name] = machine, how
+    free = [name for name in assign if name not in by_node]
+    if free and len(free) != len(unknown):  # a machine that is silent today would shift all others by one node
         text = (
             f"{len(unknown)} machines are no node's, and --assign has {len(free)} nodes without one: none is assigned"
         )
         remarks.append(MachineDifference(free[0], text))
         free = []
-    of = {node.name: node for node in nodes}
+    node_by_name = {node.name: node for node in nodes}
     for name, machine in zip(free, sorted(unknown, key=_place) if free else (), strict=True):
-        if is_another(of[name], machine):
-            remarks.append(_not_assigned(of[name], machine))
+        if is_another(node_by_name[name], machine):
+            remarks.append(_not_assigned(node_by_name[name], machine))
         else:
-            found[name], by[name] = machine, "assigned"
-    unknown = [machine for machine in unknown if machine not in found.values()]
-    remarks += _shared([node for node in nodes if node.name in found], found, (*machines, *equipment))
-    return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
+            by_node[name], by[name] = machine, "assigned"
+    unknown = [machine for machine in unknown if machine not in by_node.values()]
+    remarks += _shared([node for node in nodes if node.name in by_node], by_node, (*machines, *equipment))
+    return MachineMatches(by_node, by, (*unknown, *equipment), tuple(remarks))
 
 
 def _not_assigned(node: Node, machine: Machine) -> MachineDifference:
@@ -136,7 +136,7 @@ def _shared(
         shown = [] if node.serial or not machine.serial else [("serial number", machine.serial)]
         shown += [] if node.mac else [("MAC address", mac) for mac in machine.macs]
         for kind, value in shown:
-            if others := ", ".join(other for other in addresses[value] if other != machine.address):
+            if others := ", ".join(address for address in addresses[value] if address != machine.address):
                 text = f"{kind} {value} is also that of the machine at {others:.160}: it is not recorded"
                 yield MachineDifference(node.name, text)
 
@@ -144,8 +144,8 @@ def _shared(
 def _equipment_of_nodes(equipment: Iterable[Machine], nodes: Mapping[str, str]) -> Iterator[MachineDifference]:
     for machine in equipment:
         if name := nodes.get(machine.address):
-            what = f"{machine.equipment} {machine.model}".rstrip()
-            text = f"its controller's address {machine.address} is not a server's: {what}"
+            description = f"{machine.equipment} {machine.model}".rstrip()
+            text = f"its controller's address {machine.address} is not a server's: {description}"
             yield MachineDifference(name, text, less=True)
 
 
@@ -205,7 +205,7 @@ def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
         yield MachineDifference(node.name, text, _override(node, f"sockets: {machine.sockets}"), less)
     declared = node.gpus.count if node.gpus else 0
     if machine.gpus is not None and len(machine.gpus) != declared:
-        if not machine.gpus:  # many controllers list none: that is no sign of a GPU that is missing
+        if not machine.gpus:  # many controllers list no GPUs, so a missing list proves nothing
             yield MachineDifference(
                 node.name, f"its controller lists no GPUs, declared {declared}: admission will count them"
             )
@@ -217,38 +217,38 @@ def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
         )
 
 
-def _override(node: Node, what: str) -> str:
-    return f"blueprint: overrides: {{{node.name}: {{{what}, reason: WHY}}}}"
+def _override(node: Node, values: str) -> str:
+    return f"blueprint: overrides: {{{node.name}: {{{values}, reason: WHY}}}}"
 
 
 def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
     """Return what the inventory lacks and machines say, by (node, key)."""
     added: dict[tuple[str, str], object] = {}
     machines = [*matches.nodes.values(), *matches.unknown]
-    serials = {known.serial for known in inventory.nodes.values()} | _of_several(found.serial for found in machines)
-    macs = {known.mac for known in inventory.nodes.values()} | _of_several(
-        mac for found in machines for mac in found.macs
+    serials = {entry.serial for entry in inventory.nodes.values()} | _repeated(shown.serial for shown in machines)
+    macs = {entry.mac for entry in inventory.nodes.values()} | _repeated(
+        mac for shown in machines for mac in shown.macs
     )
     for node in nodes:
         machine = matches.nodes.get(node.name)
         if machine is None or is_another(node, machine):
             continue
-        known = inventory.nodes.get(node.name) or InventoryNode.model_construct()
+        entry = inventory.nodes.get(node.name) or InventoryNode.model_construct()
         right = _SERIAL.fullmatch(machine.serial) and may_be_serial(machine.serial)
-        if not known.serial and right and machine.serial not in serials:
+        if not entry.serial and right and machine.serial not in serials:
             added[node.name, "serial"] = machine.serial
             serials.add(machine.serial)
         mac = _boot_mac(machine)
-        if not known.mac and mac and mac not in macs:
+        if not entry.mac and mac and mac not in macs:
             added[node.name, "mac"] = mac
             macs.add(mac)
-        bmc = _bmc(node, known, machine)
+        bmc = _bmc(node, entry, machine)
         if bmc is not None:
             added[node.name, "bmc"] = bmc
     return added
 
 
-def _of_several(values: Iterable[str]) -> set[str | None]:
+def _repeated(values: Iterable[str]) -> set[str | None]:
     """Return the values of more than one machine, which identify none."""
     return {value for value, count in Counter(values).items() if count > 1}
 
@@ -262,20 +262,20 @@ def _boot_mac(machine: Machine) -> str | None:
     return None
 
 
-def _bmc(node: Node, known: InventoryNode, machine: Machine) -> dict[str, object] | None:
-    had = known.bmc.model_dump(exclude_none=True) if known.bmc else {}
-    now = dict(had)
+def _bmc(node: Node, entry: InventoryNode, machine: Machine) -> dict[str, object] | None:
+    recorded = entry.bmc.model_dump(exclude_none=True) if entry.bmc else {}
+    updated = dict(recorded)
     if node.bmc is None or node.bmc.address is None:
-        now["address"] = machine.address
-    if "certificate" not in had and machine.certificate:
-        now["certificate"] = machine.certificate
-    return now if now != had else None
+        updated["address"] = machine.address
+    if "certificate" not in recorded and machine.certificate:
+        updated["certificate"] = machine.certificate
+    return updated if updated != recorded else None
 
 
-def without_machine(nodes: Iterable[Node], matches: MachineMatches, asked: Collection[str]) -> tuple[str, ...]:
+def without_machine(nodes: Iterable[Node], matches: MachineMatches, addresses: Collection[str]) -> tuple[str, ...]:
     """Return the nodes without a machine, although their controllers' addresses were asked."""
     return tuple(
         node.name
         for node in nodes
-        if node.name not in matches.nodes and node.bmc is not None and node.bmc.address in asked
+        if node.name not in matches.nodes and node.bmc is not None and node.bmc.address in addresses
     )

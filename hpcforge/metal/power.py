@@ -1,4 +1,4 @@
-"""Power of a cluster's nodes: who may be touched, in which order, and how each comes out."""
+"""Power of a cluster's nodes: which may be switched, in which order, and with which result."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from hpcforge.run.site import Site
 from hpcforge.secrets.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.slurm.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 
-# What the others need comes first; off goes the other way.
+# Order of switching on: nodes that others need come first. Off uses the reverse order.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
-_WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
+_WARNINGS_S = 30.0  # limit for the warnings of a plan: no request begins later
 _BETWEEN_BEATS_S = 1.0
 _NO_SLURM = "no configuration of Slurm"
 _ADDRESS_HINT = "in the inventory: `{}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs"
-_NEVER = Event()  # what ends a verb that runs to its end
+_NEVER = Event()  # for verbs that always run to their end
 _USUAL = BmcsSection.model_construct()
 
 _Item = TypeVar("_Item")
@@ -51,24 +51,24 @@ class HeadUnknownError(ExpectedError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a verb came out on a node; `why` is empty where it is as asked."""
+    """The result of a verb on a node; `why` is empty after success."""
 
     node: str
     state: State
     power: Power = "unknown"
-    next_boot: str = ""  # "network once"; "": as the firmware says
+    next_boot: str = ""  # "network once"; "": the firmware's order
     why: str = ""
     hint: str = ""
-    reason: str = ""  # of a failure, as `BmcError` has it
+    reason: str = ""  # reason of a failure, as in `BmcError`
     notes: tuple[str, ...] = ()
     quirks: tuple[str, ...] = ()
 
 
 def without_controller(nodes: Sequence[Node]) -> dict[str, Outcome]:
-    """Return how a verb comes out on the nodes whose controller's address is not known."""
-    why = "the address of its management controller is not known"
+    """Return the result of a verb on nodes without a known controller's address."""
+    reason = "the address of its management controller is not known"
     lacking = [node.name for node in nodes if node.bmc is None or node.bmc.address is None]
-    return {name: Outcome(name, "failed", why=why, hint=_ADDRESS_HINT.format(lacking[0])) for name in lacking}
+    return {name: Outcome(name, "failed", why=reason, hint=_ADDRESS_HINT.format(lacking[0])) for name in lacking}
 
 
 def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
@@ -88,7 +88,7 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
             _ADDRESS_HINT.format(nowhere[0]),
         )
     user = {node.name: (node.bmc.user if node.bmc else None) or bmcs.user for node in nodes}
-    nobody = [name for name, found in user.items() if found is None]
+    nobody = [name for name, account in user.items() if account is None]
     if nobody:
         raise UsageError(
             f"the user of the management controller is not known: {fold(nobody)}",
@@ -112,17 +112,17 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
 
 
 def password_of(site: Site) -> Callable[[str], str]:
-    """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
+    """Return a function for the password of a node or an address. Raises `SecretsError`; the function, `UsageError`."""
     common, own = read_passwords(read_secrets(site.loaded.secrets_path, site.identity), site.cluster.nodes)
 
     def find(name: str) -> str:
-        found = own.get(name, common)
-        if not found:
+        password = own.get(name, common)
+        if not password:
             raise UsageError(
                 f"the password of the management controller is not set: {name}",
                 command_line("secrets", "set", site.loaded.blueprint_path, BMC_PASSWORD),
             )
-        return found
+        return password
 
     return find
 
@@ -142,14 +142,14 @@ def boot_warnings(site: Site, names: Sequence[str]) -> dict[str, tuple[str, ...]
     def read(access: Login) -> tuple[str, ...]:
         try:
             return Redfish(access, limit_s=_WARNINGS_S).warnings()
-        except BmcError:  # as it will be when the node is switched on, with the reason
+        except BmcError:  # the same error appears when the node is switched on
             return ()
 
-    if _protocol(site) == "ipmi":  # which does not say whose machine it is
+    if _protocol(site) == "ipmi":  # IPMI does not report the make
         return {}
-    of = accesses(site, names)
-    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(of)))) as pool:
-        return dict(zip(of, pool.map(read, of.values()), strict=True))
+    logins = accesses(site, names)
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(logins)))) as pool:
+        return dict(zip(logins, pool.map(read, logins.values()), strict=True))
 
 
 def _protocol(site: Site) -> str:
@@ -184,15 +184,15 @@ def jobs_command(configuration: str = "/etc/slurm/slurm.conf") -> tuple[str, ...
 
 
 def disturbed(nodes: Sequence[Node], running: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return of which nodes a loss of power would end jobs, with why: workers' own; of others every job there is."""
-    ids = tuple(dict.fromkeys(job for found in running.values() for job in found))
-    found: dict[str, str] = {}
+    """Return the nodes on which a loss of power would end jobs, with the reason: workers' own jobs, else all jobs."""
+    ids = tuple(dict.fromkeys(job for numbers in running.values() for job in numbers))
+    reasons: dict[str, str] = {}
     for node in nodes:
         if own := running.get(node.name):
-            found[node.name] = f"it runs {_jobs(own)}"
+            reasons[node.name] = f"it runs {_jobs(own)}"
         elif ids and set(node.functions) != {"worker"}:
-            found[node.name] = f"{_jobs(ids)} run in the cluster, which needs it"
-    return found
+            reasons[node.name] = f"{_jobs(ids)} run in the cluster, which needs it"
+    return reasons
 
 
 def in_order(nodes: Sequence[Node], verb: str) -> list[tuple[str, ...]]:
@@ -205,16 +205,16 @@ def in_order(nodes: Sequence[Node], verb: str) -> list[tuple[str, ...]]:
 
 
 def carried_out(
-    of: Mapping[str, Controller], names: Sequence[str], wish: Wish, stopped: Event = _NEVER
+    by_node: Mapping[str, Controller], names: Sequence[str], request: Wish, stopped: Event = _NEVER
 ) -> Iterator[Outcome]:
     """Do it on these nodes side by side, and yield each outcome. Once `stopped` is set, no other node begins."""
-    yield from side_by_side(lambda name: _outcome(name, of[name], wish), names, stopped)
+    yield from side_by_side(lambda name: _outcome(name, by_node[name], request), names, stopped)
 
 
 def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped: Event = _NEVER) -> Iterator[_Result]:
-    """Yield what `do` returns for each item, as each is ready; it raises nothing.
+    """Yield the results of `do` for each item as they are ready; `do` must not raise.
 
-    Once `stopped` is set, no other item begins. Once the caller ends, as by Ctrl-C, nothing waits for those that run.
+    Once `stopped` is set, no other item begins. Once the caller ends, as by Ctrl-C, nothing waits for running items.
     """
     waiting: SimpleQueue[_Item] = SimpleQueue()
     results: SimpleQueue[_Result | None] = SimpleQueue()
@@ -228,7 +228,7 @@ def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped
                 results.put(do(waiting.get_nowait()))
         results.put(None)
 
-    # The threads of an executor would be waited for, here and at exit.
+    # Python would wait for the threads of an executor, here and at exit.
     threads = [Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(items)))]
     try:
         for thread in threads:
@@ -264,7 +264,7 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
             for outcome in outcomes(over):
                 ready.put(outcome)
             ready.put(None)
-        except BaseException as error:  # raised again where the outcomes are read
+        except BaseException as error:  # raised again for the reader of the outcomes
             ready.put(error)
 
     Thread(target=work, daemon=True).start()
@@ -285,18 +285,18 @@ def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) 
 
 
 class TurnRules(NamedTuple):
-    """How nodes take turns to switch on."""
+    """Rules for the turns in which nodes switch on."""
 
-    pause_s: float  # between turns
+    pause_s: float  # pause between turns
     lost_feeds: Collection[str] = ()
-    later: Collection[str] = ()  # nodes that are switched on after these
+    later: Collection[str] = ()  # nodes that are switched on later
 
 
 def switched_on(
     site: Site,
-    of: Mapping[str, Controller],
+    by_node: Mapping[str, Controller],
     names: Sequence[str],
-    wish: Wish,
+    request: Wish,
     turns: TurnRules,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
@@ -305,50 +305,52 @@ def switched_on(
     All nodes are counted as running that are not seen to be off.
     Once `stopped` is set, no other node is switched on.
     """
-    asked = [*names, *(name for name in turns.later if name in of)]
-    now = {found.node: found for found in carried_out(of, asked, Wish("status"), stopped)}
+    to_read = [*names, *(name for name in turns.later if name in by_node)]
+    states = {outcome.node: outcome for outcome in carried_out(by_node, to_read, Wish("status"), stopped)}
     if stopped.is_set():
         return
-    # What is not seen to be off is counted: a silent controller's node may run.
-    on = [node.name for node in site.cluster.nodes if node.name not in now or now[node.name].power != "off"]
-    yield from (now[name] for name in names if now[name].state != "done" or now[name].power == "on")
-    for found in (now[name] for name in names if now[name].state == "done" and now[name].power not in ("on", "off")):
-        yield replace(found, state="failed", why=f"its power state is {found.power}, neither on nor off")
-    off = [name for name in names if now[name].state == "done" and name not in on]
+    # A node counts unless its controller reports that it is off: a silent controller's node may run.
+    on = [node.name for node in site.cluster.nodes if node.name not in states or states[node.name].power != "off"]
+    yield from (states[name] for name in names if states[name].state != "done" or states[name].power == "on")
+    for outcome in (
+        states[name] for name in names if states[name].state == "done" and states[name].power not in ("on", "off")
+    ):
+        yield replace(outcome, state="failed", why=f"its power state is {outcome.power}, neither on nor off")
+    off = [name for name in names if states[name].state == "done" and name not in on]
     planned = site.loaded.placed.start_turns(on, off, turns.lost_feeds)
-    yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
+    yield from (Outcome(node, "skipped", "off", why=reason) for node, reason in planned.refused.items())
     for number, turn in enumerate(planned.turns):
         if number:
             stopped.wait(turns.pause_s)
-        yield from carried_out(of, turn, wish, stopped)
+        yield from carried_out(by_node, turn, request, stopped)
 
 
 def cycled(
     site: Site,
-    of: Mapping[str, Controller],
+    by_node: Mapping[str, Controller],
     names: Sequence[str],
-    wish: Wish,
+    request: Wish,
     turns: TurnRules,
     stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
-    """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
-    off = list(carried_out(of, names, replace(wish, verb="off", then_on=True), stopped))
+    """Switch nodes off side by side, and on again once they are off, in turns as `switched_on` does."""
+    off = list(carried_out(by_node, names, replace(request, verb="off", then_on=True), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]
-    yield from switched_on(site, of, names, replace(wish, verb="on"), turns, stopped)
+    yield from switched_on(site, by_node, names, replace(request, verb="on"), turns, stopped)
 
 
-def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:
+def _outcome(name: str, controller: Controller, request: Wish) -> Outcome:
     try:
-        done = carry_out(controller, wish)
+        machine = carry_out(controller, request)
     except BmcError as error:
         state: State = "unreachable" if error.reason == "unreachable" else "failed"
         return Outcome(name, state, error.power, "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
-    except Exception as error:  # one controller's odd answer ends nothing for others; its text may have a secret
+    except Exception as error:  # an odd answer of one controller must not end the others; its text may contain a secret
         return Outcome(name, "failed", "unknown", "", f"its controller cannot be used: {type(error).__name__}")
-    boot = done.boot
+    boot = machine.boot
     next_boot = "" if boot.device == "none" else f"{boot.device} {'once' if boot.once else 'always'}"
-    return Outcome(name, "done", done.power, next_boot, notes=done.notes, quirks=tuple(controller.quirks))
+    return Outcome(name, "done", machine.power, next_boot, notes=machine.notes, quirks=tuple(controller.quirks))
 
 
 def _jobs(ids: Sequence[str]) -> str:

@@ -26,9 +26,9 @@ from hpcforge.metal.netboot.server import Boots, identity
 from hpcforge.run.site import Site, add_values
 from hpcforge.tally import Tally
 
-# Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
+# nginx, as an ordinary user, must reach the socket, and a state folder may be below root's home.
 _SERVED = Path("/run/hpcforge-netboot")
-_BEFORE_ROOT_BYTES = 70 << 20  # partitions of boot loaders, as installer.sh makes them, and the tables
+_BEFORE_ROOT_BYTES = 70 << 20  # partition tables, and partitions of boot loaders as installer.sh creates them
 
 
 def records_of(site: Site) -> Records:
@@ -71,17 +71,17 @@ def withdraw(site: Site, names: Sequence[str]) -> None:
 def image_named(name: str | None) -> Manifest:
     """Return the named image with a disk, or the only one. Raise UsageError and `ImageError`."""
     if name is not None:
-        found = store.read(name)
-        if found.disk is None:
+        image = store.read(name)
+        if image.disk is None:
             raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --metal")
-        return found
-    there = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
-    if len(there) != 1:
-        known = ", ".join(image.name for image in there) or "none"
+        return image
+    images = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
+    if len(images) != 1:
+        names = ", ".join(image.name for image in images) or "none"
         raise UsageError(
-            f"no single image has a disk: {known}", "--image NAME, or hpcforge image build BLUEPRINT --metal"
+            f"no single image has a disk: {names}", "--image NAME, or hpcforge image build BLUEPRINT --metal"
         )
-    return there[0]
+    return images[0]
 
 
 def boot_network(site: Site) -> Network:
@@ -94,30 +94,30 @@ def boot_network(site: Site) -> Network:
 def served(
     site: Site, image: Manifest, address: str | None, port: int, proxy: bool, key: Path, say: Callable[[str], None]
 ) -> Iterator[services.Served]:
-    """All that is served; the image is not replaced or removed meanwhile.
+    """Yield everything that is served; meanwhile the image is not replaced or removed.
 
     Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`.
     """
     network = boot_network(site)
     address = address or services.address_on(network.cidr)
-    with ExitStack() as kept:
-        with disk.disk_of(image, say) as place:  # its checksums are compared
-            kept.enter_context(store.in_use(image.name))
+    with ExitStack() as until_end:
+        with disk.disk_of(image, say) as place:  # it compares checksums
+            until_end.enter_context(store.in_use(image.name))
         files = {name: services.sha256_of(place / name) for name in ("vmlinuz", "initrd.img")}
         assert image.disk is not None
         files["root.ext4"] = image.disk.sha256
         say("making the installer")
         archive = installer()
-        url, here = f"http://{address}:{port}", _SERVED / site.cluster.name
+        url, folder = f"http://{address}:{port}", _SERVED / site.cluster.name
         hosts = {
             node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
         }
         needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
         interface, script = services.interface_of(address), f"{url}/machine/boot.ipxe"
-        boot = BootNetwork(interface, address, network.cidr, script, str(here), network.gateway, proxy)
+        boot = BootNetwork(interface, address, network.cidr, script, str(folder), network.gateway, proxy)
         identities = _identities(site, network, public_key(key))
         boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
-        yield services.Served(boot, port, boots, here, place, archive)
+        yield services.Served(boot, port, boots, folder, place, archive)
 
 
 def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]:
@@ -151,16 +151,16 @@ def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ..
 
     Raises as `add_values` does.
     """
-    done = {name: record for name, record in records_of(site).read().items() if record.state == "installed"}
+    installed = {name: record for name, record in records_of(site).read().items() if record.state == "installed"}
 
-    def keys(now: Loaded) -> dict[tuple[str, str], object]:
+    def keys(loaded: Loaded) -> dict[tuple[str, str], object]:
         return {
-            (node.name, "host_keys"): list(done[node.name].host_keys)
-            for node in now.cluster.nodes
-            if node.name in done
+            (node.name, "host_keys"): list(installed[node.name].host_keys)
+            for node in loaded.cluster.nodes
+            if node.name in installed
             and (names is None or node.name in names)
             and not node.host_keys
-            and done[node.name].mac == node.mac
+            and installed[node.name].mac == node.mac
         }
 
     return tuple(name for name, _ in add_values(site.loaded, keys))
@@ -170,10 +170,10 @@ def default_key(site: Site) -> Path:
     """Return hpcforge's login key: that of the blueprint, else the operator's own. Raise UsageError."""
     if site.cluster.access.key is not None:
         return site.cluster.access.key
-    found = sorted((Path.home() / ".ssh").glob("id_*.pub"))
-    if not found:
+    keys = sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    if not keys:
         raise UsageError("no ssh key is known that nodes accept", "in the inventory: `access: {key: FILE}`")
-    return found[0]
+    return keys[0]
 
 
 def public_key(key: Path) -> str:
@@ -182,12 +182,12 @@ def public_key(key: Path) -> str:
     if key.suffix == ".pub":
         text = content.decode(errors="replace")
     else:
-        done = subprocess.run(
+        process = subprocess.run(
             ["ssh-keygen", "-y", "-P", "", "-f", str(key)], capture_output=True, text=True, check=False
         )
-        if done.returncode:
+        if process.returncode:
             raise UsageError(f"{key}: its public key cannot be read", "name a .pub file: --key FILE")
-        text = done.stdout
+        text = process.stdout
     return " ".join(text.split("\n", 1)[0].split()[:2])
 
 
@@ -212,7 +212,7 @@ def unfinished(records: Mapping[str, Record], now_s: float) -> list[str]:
 
 
 def follow(tally: Tally, records: Mapping[str, Record], now_s: float) -> None:
-    """Count installations by their records; those that ended before are not counted."""
+    """Count installations by their records, without those that had ended before."""
     awaited = unfinished(records, now_s)
     for name in awaited:
         tally.add(name)

@@ -35,13 +35,13 @@ class PowerSwitch:
     """A verb, and how it goes through many nodes."""
 
     wish: Wish
-    everything: bool = False  # all nodes, in the order of what needs what
-    pause_s: float = 5.0  # between nodes that start in turn
+    everything: bool = False  # all nodes, in the order in which they need each other
+    pause_s: float = 5.0  # pause between nodes that start in turn
     lost_feeds: tuple[str, ...] = ()
 
     @property
     def disturbs(self) -> bool:
-        """Whether jobs would be lost."""
+        """Return whether jobs would be lost."""
         return self.wish.verb in ("off", "cycle")
 
     def groups(self, nodes: Sequence[Node]) -> list[tuple[str, ...]]:
@@ -53,8 +53,8 @@ def check_feeds(site: Site, lost: Sequence[str]) -> None:
     """Raise `UsageError` for a feed that the blueprint does not have."""
     unknown = [name for name in lost if name not in site.loaded.placed.room.feeds]
     if unknown:
-        known = ", ".join(site.loaded.placed.room.feeds) or "none"
-        raise UsageError(f"{unknown[0]} is not a feed of the blueprint", f"its feeds: {known}")
+        feeds = ", ".join(site.loaded.placed.room.feeds) or "none"
+        raise UsageError(f"{unknown[0]} is not a feed of the blueprint", f"its feeds: {feeds}")
 
 
 def left_alone(site: Site, nodes: Sequence[Node], force: str | None) -> dict[str, str]:
@@ -87,7 +87,7 @@ def _forced(site: Site, force: str | None) -> frozenset[str]:
 
 def switched(
     site: Site,
-    of: Mapping[str, Controller],
+    by_node: Mapping[str, Controller],
     switch: PowerSwitch,
     groups: Sequence[tuple[str, ...]],
     say: Callable[[str], None],
@@ -106,7 +106,7 @@ def switched(
                 lease = None
             later = frozenset(name for names in groups[number + 1 :] for name in names)
             wrong = False
-            for outcome in beside(lease, partial(_outcomes, site, of, switch, group, later)):
+            for outcome in beside(lease, partial(_outcomes, site, by_node, switch, group, later)):
                 wrong |= outcome.state != "done"
                 yield outcome
             if switch.everything and verb != "status" and wrong:
@@ -116,16 +116,16 @@ def switched(
 
 def _outcomes(
     site: Site,
-    of: Mapping[str, Controller],
+    by_node: Mapping[str, Controller],
     switch: PowerSwitch,
     names: Sequence[str],
     later: Collection[str],
     stopped: Event,
 ) -> Iterator[Outcome]:
-    wish, turns = switch.wish, TurnRules(switch.pause_s, switch.lost_feeds, later)
-    if wish.verb == "cycle":
-        yield from cycled(site, of, names, wish, turns, stopped)
-    elif wish.verb == "on":
-        yield from switched_on(site, of, names, wish, turns, stopped)
+    request, turns = switch.wish, TurnRules(switch.pause_s, switch.lost_feeds, later)
+    if request.verb == "cycle":
+        yield from cycled(site, by_node, names, request, turns, stopped)
+    elif request.verb == "on":
+        yield from switched_on(site, by_node, names, request, turns, stopped)
     else:
-        yield from carried_out(of, names, wish, stopped)
+        yield from carried_out(by_node, names, request, stopped)

@@ -25,7 +25,7 @@ _WEIGHTS = {
 
 
 def with_tests(accounts: Mapping[str, AccountSection], user: str | None) -> Mapping[str, AccountSection]:
-    """Return the accounts and, where there are any, that of the tests for the user who runs them."""
+    """Return the accounts and, if there are any, the account of the tests for their user."""
     if not accounts or user is None:
         return accounts
     declared = accounts.get(TESTS_ACCOUNT) or AccountSection.model_validate({})
@@ -47,21 +47,21 @@ def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos])
             of_user.setdefault(user, []).append(name)
     for name, account in accounts.items():
         for user, limits in account.users.items():
-            # Who has several accounts is said to have the first where a job names none.
+            # A user with several accounts gets the first as default, for jobs that name none.
             default = f"defaultaccount={name}" if of_user[user][0] == name and len(of_user[user]) > 1 else ""
             yield f"user {user} account={name}", " ".join(filter(None, (_settings(limits), default)))
 
 
 def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield names in their order, each after those that have to come first; without end is none of them."""
-    done: set[str] = set()
+    """Yield names in their order, each after its predecessors; names in a circle are omitted."""
+    visited: set[str] = set()
 
     def visit(name: str, under_way: tuple[str, ...]) -> Iterator[str]:
-        if name in done or name in under_way or name not in names:
+        if name in visited or name in under_way or name not in names:
             return
         for predecessor in first[name]:
             yield from visit(predecessor, (*under_way, name))
-        done.add(name)
+        visited.add(name)
         yield name
 
     for name in names:
@@ -77,9 +77,9 @@ def billing_weights(billing: Billing | None) -> Iterator[tuple[str, str]]:
 
 
 def _settings(section: Limits | Qos) -> str:
-    """All that is said, in the order of the schema."""
-    said = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
-    values = {key: _value(key, value) for key, value in said.items() if value is not None}
+    """Return all settings in the order of the schema."""
+    by_key = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
+    values = {key: _value(key, value) for key, value in by_key.items() if value is not None}
     return " ".join(f"{key.replace('_', '')}={value}" for key, value in values.items() if value)
 
 
@@ -93,7 +93,7 @@ def _value(key: str, value: object) -> str:
 
 
 def _clock(max_wall: object) -> str:
-    """As sacctmgr shows it: whole minutes, days where there are some; -1 is no limit."""
+    """Return a time as sacctmgr shows it: whole minutes, with days if there are any; -1 is no limit."""
     seconds = limit_s(str(max_wall))
     if math.isinf(seconds):
         return "-1"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hpcforge.blueprint.hostlist import fold
 
-SINFO_FORMAT = "%N|%T|%E"  # what `nodes.parse_sinfo` reads
+SINFO_FORMAT = "%N|%T|%E"  # the columns that `nodes.parse_sinfo` reads
 
 
 def update_nodes(nodes: str, state: str, reason: str = "") -> list[str]:

@@ -1,6 +1,6 @@
-"""Workers that take no job although no operator holds them: since when, and why as Slurm has it.
+"""Workers that take no job although no operator holds them, with time and reason in Slurm.
 
-A suspect may be healthy: it is named only where a cause is found.
+A suspect may be healthy: it is named only if a cause is known.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from hpcforge.slurm.jobs import Column, read, squeue
 from hpcforge.slurm.nodes import drained, faulty, held, parse_slurm_nodes, reason_setters, responding
 
-SLURM_REQUESTS = "slurm_requests"  # the name under which a worker is asked which daemons do not answer it
-FIRST_LIMIT_S, SECOND_LIMIT_S = 3.0, 5.0  # for an answer of a daemon: a suspect is asked twice
-# A request each, of 3 ms CPU time: a process that is stopped still accepts connections.
+SLURM_REQUESTS = "slurm_requests"  # name of the question which daemons answer a worker
+FIRST_LIMIT_S, SECOND_LIMIT_S = 3.0, 5.0  # limits for an answer of a daemon: a suspect is asked twice
+# One request each, 3 ms of CPU time: a stopped process still accepts connections.
 _REQUESTS = (
     "command -v scontrol >/dev/null || exit 1; "
     '{ timeout "$1" scontrol ping 2>/dev/null | grep -q "is UP" || echo slurmctld; } & '
     '{ timeout "$1" scontrol show slurmd >/dev/null 2>&1 || echo slurmd; } & wait'
 )
-# config_info.c of Slurm: scontrol asks the slurmd that this variable names, where Slurm is built for several on a node,
-# as Debian's is. Otherwise it asks that of this node.
+# scontrol contacts the slurmd that this variable names if Slurm is built for several slurmds on a node, as Debian's is;
+# otherwise the slurmd of this node (config_info.c of Slurm).
 _SLURMD_REQUESTS = (
     "command -v scontrol >/dev/null || exit 1; limit=$1; shift; "
     'for n; do { SLURMD_NODENAME=$n timeout "$limit" scontrol show slurmd >/dev/null 2>&1 || echo "$n"; } & done; wait'
 )
-COMPLETING = "completing"  # a state, and the name under which the controller is asked for jobs in it
+COMPLETING = "completing"  # a state, and the name of the question for jobs in it
 _ENDED: tuple[Column, ...] = ("nodes", "ends")
-_LONG_S = 90  # of KillWait, 30 s, and UnkillableStepTimeout, 150 s: a cause is worth a look before slurmd gives up
-COMPLETING_COMMAND = (  # begins with the time that is so long ago
+_LONG_S = 90  # of KillWait, 30 s, and UnkillableStepTimeout, 150 s: the cause is useful before slurmd gives up
+COMPLETING_COMMAND = (  # begins with the time that long ago
     "sh", "-c", f"date -d '-{_LONG_S} seconds' +%FT%T && exec \"$@\"", "sh", *squeue(_ENDED, "COMPLETING"),
 )  # fmt: skip
 _NOT_RESPONDING = "not responding"
 _NO_SLURMCTLD, _NO_SLURMD = "not reaching slurmctld", "not answering Slurm's requests"
 _NO_PORT = "not reachable for slurmctld"
 _SUSPECT = (_NOT_RESPONDING, COMPLETING, _NO_SLURMCTLD, _NO_SLURMD, _NO_PORT)
-_STATES = (("INVAL", "invalid"), ("DOWN", "down"), ("ERROR", "in error"))  # state words of Slurm and ours
+_STATES = (("INVAL", "invalid"), ("DOWN", "down"), ("ERROR", "in error"))  # Slurm's words for states, and hpcforge's
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class DownWorker:
     """A worker that takes no job, and the causes of that as far as they are known."""
 
     node: str
-    state: str  # "down", "not responding", "drained" ...; "": the head, whose Slurm lists no nodes
-    reason: str = ""  # Slurm's
+    state: str  # "down", "not responding", "drained" ...; "": the head, if Slurm lists no nodes
+    reason: str = ""  # reason in Slurm
     since: str = ""  # by the head's clock, "2026-11-28 10:02"; "": not known
     causes: tuple[str, ...] = ()  # each a sentence with the node's name
-    checked: str = ""  # what showed nothing, where there is no cause
+    checked: str = ""  # the checks without a result, if there is no cause
 
     @property
     def suspect(self) -> bool:
-        """Whether it may be healthy: a job that ends, or a daemon that is slow for a moment, has this state, too."""
+        """Return whether it may be healthy: a job's end, or a daemon that is slow for a moment, has this state, too."""
         return self.state in _SUSPECT
 
     @property
@@ -94,22 +94,22 @@ def down_workers(
     `suspects`: states by worker, of `suspect_states`.
     """
     states, setters = parse_slurm_nodes(slurm_nodes), reason_setters(slurm_nodes)
-    found = []
+    workers = []
     for name in names if states else ():
         if name not in states:
-            found += [DownWorker(name, "not in Slurm's list of nodes")] if name in registered else []
+            workers += [DownWorker(name, "not in Slurm's list of nodes")] if name in registered else []
             continue
         state, reason = states[name]
         account, since = setters.get(name, ("", ""))
         if faulty(state, reason, by_slurm=account == slurm_account):
-            found.append(DownWorker(name, _word(state), reason, since if reason else ""))
+            workers.append(DownWorker(name, _word(state), reason, since if reason else ""))
         elif name in refusing and not held(state):
-            found.append(DownWorker(name, "refusing slurmctld's requests"))
+            workers.append(DownWorker(name, "refusing slurmctld's requests"))
         elif name in silent and not held(state):
-            found.append(DownWorker(name, _NO_PORT, silent[name]))
+            workers.append(DownWorker(name, _NO_PORT, silent[name]))
         elif suspects and name in suspects and not held(state):
-            found.append(DownWorker(name, suspects[name]))
-    return tuple(found)
+            workers.append(DownWorker(name, suspects[name]))
+    return tuple(workers)
 
 
 def suspect_states(completing: str, requests: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +124,7 @@ def suspect_states(completing: str, requests: Mapping[str, str]) -> dict[str, st
 
 
 def still_suspect(worker: DownWorker, slurm_nodes: str) -> bool:
-    """Whether a later output of `SLURM_NODES_COMMAND` has a suspect in the same state, as far as Slurm knows it."""
+    """Return whether a later output of `SLURM_NODES_COMMAND` has a suspect in the same state."""
     state, _ = parse_slurm_nodes(slurm_nodes).get(worker.node, ("", ""))
     return not responding(state) if worker.state == _NOT_RESPONDING else worker.state.upper() in state
 
@@ -140,7 +140,7 @@ def slurmd_requests(names: Sequence[str], limit_s: float) -> list[str]:
 
 
 def _completing_long(output: str) -> set[str]:
-    since, _, jobs = output.partition("\n")  # "Unknown" is later than any time
+    since, _, jobs = output.partition("\n")  # "Unknown" sorts after every time
     return {node for job in read(jobs, _ENDED) if "" < job.ends < since for node in job.holds}
 
 

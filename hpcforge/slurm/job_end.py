@@ -24,7 +24,7 @@ _CAUSES = {
     "OUT_OF_MEMORY": "used more memory than it had asked for",
     "PREEMPTED": "gave way to a job of higher priority",
 }
-# Limits that one job exceeds by itself, so that it waits for ever: nothing that another job does lets it start.
+# Limits that the job exceeds alone, so that it never starts, whatever other jobs do.
 _NEVER = {
     "QOSNotAllowed",
     "InvalidQOS",
@@ -34,7 +34,7 @@ _NEVER = {
     "PartitionTimeLimit",
     "BadConstraints",
 }
-# ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, and from Slurm 23.02 on, where the topology is why, ..._TOPO_CONFIG_...
+# ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE; from Slurm 23.02 on ..._TOPO_CONFIG_... if the topology is the reason.
 _UNPLACEABLE = ("Requested node configuration is not available", "Requested topology configuration is not available")
 
 
@@ -65,35 +65,35 @@ class JobEnd:
 
 
 def show(number: str) -> list[str]:
-    """Return the command whose output `parse` reads."""
+    """Return the command for `parse`."""
     return ["scontrol", "--oneliner", "show", "job", number]
 
 
 def parse(output: str) -> JobEnd | None:
     """Parse a job's record; None if that is not one."""
     fields: dict[str, str] = {}
-    for found in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like one
-        fields.setdefault(found[1], found[2])
+    for match in _FIELD.finditer(output):  # the first of each: a comment, which comes later, may look like a field
+        fields.setdefault(match[1], match[2])
     if not fields.keys() >= {"JobState", "Reason"}:
         return None
     state, reason = fields["JobState"], fields["Reason"]
     if state == "COMPLETING":
         state = _STATE_OF_REASON.get(reason, state)
     code, _, signal = fields.get("ExitCode", "0:0").partition(":")
-    whole = code.isdecimal() and signal.isdecimal()
+    is_number = code.isdecimal() and signal.isdecimal()
     limit = fields.get("TimeLimit", "")
-    return JobEnd(state, reason, int(code) if whole else 0, int(signal) if whole else 0, limit)
+    return JobEnd(state, reason, int(code) if is_number else 0, int(signal) if is_number else 0, limit)
 
 
 def accounted(number: str) -> list[str]:
-    """Return the command whose output `cancelled_by` reads; it fails where there is no accounting."""
+    """Return the command for `cancelled_by`; it fails without accounting."""
     return ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={number}"]
 
 
 def cancelled_by(output: str) -> int | None:
     """Return the uid that cancelled the job, as accounting has it; slurmd does it as root. None: not known."""
-    found = _BY.search(output)
-    return int(found[1]) if found else None
+    match = _BY.search(output)
+    return int(match[1]) if match else None
 
 
 def cause(ended: JobEnd) -> str:
@@ -109,12 +109,12 @@ def cause(ended: JobEnd) -> str:
 
 
 def is_unplaceable(words: str) -> bool:
-    """Whether Slurm says of a job, by a refusal or a reason, that no set of nodes that it has is of the job's form."""
+    """Return whether Slurm reports, by a refusal or a reason, that no set of its nodes fits the job."""
     return words == "BadConstraints" or any(refusal in words for refusal in _UNPLACEABLE)
 
 
 def never_starts(reason: str) -> bool:
-    """Whether a job that waits for this reason waits for ever, whatever other jobs do."""
+    """Return whether a job with this reason waits forever, whatever other jobs do."""
     of_one_job = "PerJob" in reason or "PerNode" in reason
     limit = reason.startswith(("AssocMax", "AssocMin", "QOSMax"))
     return reason in _NEVER or reason.startswith("QOSMin") or (limit and of_one_job)

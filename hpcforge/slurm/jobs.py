@@ -8,10 +8,10 @@ from typing import Literal
 
 from hpcforge.blueprint import hostlist
 
-# Lines of columns between bars, as squeue and sinfo print them with a --format of ours.
+# Lines with columns between bars: the output of squeue and sinfo with hpcforge's --format.
 
 
-FREE_TEXT = frozenset({"name", "reason", "comment"})  # of a user's, which may hold a bar itself: one in a row at most
+FREE_TEXT = frozenset({"name", "reason", "comment"})  # users' texts, which may contain a bar: one in a row at most
 
 
 def rows(output: str, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
@@ -28,7 +28,7 @@ def rows(output: str, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
 Column = Literal[
     "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment", "ends"
 ]
-# squeue(1), --format; `number` is the job's own also in an array, where `id` is "20_3".
+# Fields for squeue(1) --format. In an array `number` is the job's own number, and `id` is "20_3".
 _FORMAT: dict[Column, str] = {
     "number": "%A",
     "id": "%i",
@@ -47,7 +47,7 @@ _FORMAT: dict[Column, str] = {
 
 @dataclass(frozen=True)
 class Job:
-    """A line of squeue, each value as Slurm spells it; what was not asked for is empty."""
+    """A line of squeue, each value as Slurm spells it; columns that were not requested are empty."""
 
     number: str = ""
     id: str = ""
@@ -55,16 +55,16 @@ class Job:
     name: str = ""
     state: str = ""
     reason: str = ""
-    nodes: str = ""  # hostlist of those it holds; "" before it has any
-    count: str = ""  # of nodes, at least
+    nodes: str = ""  # hostlist of its nodes; "": it has none yet
+    count: str = ""  # lowest number of nodes
     partitions: str = ""
-    asked_for: str = ""  # hostlist of nodes that it asks for by name
+    asked_for: str = ""  # hostlist of the nodes that it requests by name
     comment: str = ""
-    ends: str = ""  # or ended, by the head's clock: 2026-11-28T10:02:41
+    ends: str = ""  # end, in the past or future, by the head's clock: 2026-11-28T10:02:41
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The nodes that it holds; none where that is no hostlist."""
+        """Return the nodes that it holds; none if its text is not a hostlist."""
         try:
             return tuple(hostlist.expand(self.nodes)) if self.nodes else ()
         except hostlist.HostlistError:
@@ -89,15 +89,16 @@ def read(output: str, columns: Sequence[Column]) -> Iterator[Job]:
             yield job
 
 
-# Which jobs run where, and which wait for certain nodes, as Slurm says it.
+# Running jobs by node, and jobs that wait for certain nodes, from Slurm's output.
 
 
-SLURM_JOBS = "slurm_jobs"  # the name under which the controller is asked
+SLURM_JOBS = "slurm_jobs"  # name of the question to the controller
 _RUNNING: tuple[Column, ...] = ("number", "nodes")
 SLURM_JOBS_COMMAND = squeue(_RUNNING, "RUNNING,SUSPENDED,COMPLETING,CONFIGURING")
 SLURM_WAITING = "slurm_waiting"
 _PENDING: tuple[Column, ...] = ("number", "user", "count", "partitions", "asked_for")
-# A queue may be long, and an answer is 4 MiB: of jobs that name no node only those of several, and of all so many.
+# A queue may be long, and an answer is limited to 4 MiB. So jobs without named nodes are listed only if they need
+# several nodes, and the number of all lines is limited.
 SLURM_WAITING_COMMAND = (
     "sh", "-c",
     f'all=$(squeue --noheader --states=PENDING --format="{shown(_PENDING)}") && '
@@ -109,7 +110,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class WaitingJob:
-    """A job that has not begun. `nodes`: those that it asks for by name."""
+    """A job that has not begun. `nodes`: the nodes that it requests by name."""
 
     number: str
     user: str
@@ -119,19 +120,19 @@ class WaitingJob:
 
 
 def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
-    """Ids of the jobs on each node that has some, from the output of `SLURM_JOBS_COMMAND`; skips other lines."""
-    found: dict[str, list[str]] = {}
+    """Return ids of the jobs on each node with jobs, from the output of `SLURM_JOBS_COMMAND`; skip other lines."""
+    by_node: dict[str, list[str]] = {}
     for job in read(output, _RUNNING):
         for node in job.holds:
-            found.setdefault(node, []).append(job.number)
-    return {node: tuple(numbers) for node, numbers in found.items()}
+            by_node.setdefault(node, []).append(job.number)
+    return {node: tuple(numbers) for node, numbers in by_node.items()}
 
 
 def readable(output: str) -> bool:
     """Return whether each line of `SLURM_JOBS_COMMAND` is a job whose nodes can be read."""
-    found = list(read(output, _RUNNING))
-    return len(found) == sum(bool(line.strip()) for line in output.splitlines()) and all(
-        job.holds or not job.nodes for job in found
+    jobs = list(read(output, _RUNNING))
+    return len(jobs) == sum(bool(line.strip()) for line in output.splitlines()) and all(
+        job.holds or not job.nodes for job in jobs
     )
 
 
@@ -158,16 +159,16 @@ def asks_for(node: str, waiting: Collection[WaitingJob]) -> tuple[WaitingJob, ..
 
 def too_large(waiting: Collection[WaitingJob], sizes: Mapping[str, int], leaving: int) -> tuple[WaitingJob, ...]:
     """Return the jobs that need more nodes than their partitions have after the removal of nodes."""
-    found = []
+    jobs = []
     for job in waiting:
         largest = max((sizes[name] for name in job.partitions if name in sizes), default=None)
         if largest is not None and largest < job.at_least <= largest + leaving:
-            found.append(job)
-    return tuple(found)
+            jobs.append(job)
+    return tuple(jobs)
 
 
 def asked_for(node: str, asking: Collection[WaitingJob]) -> str:
-    """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
+    """Return why a node stays, and the remedy: `job 17 of ada asks for w02 ...`."""
     first_few = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
     more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""
     first = next(iter(asking)).number

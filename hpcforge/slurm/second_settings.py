@@ -21,8 +21,8 @@ from hpcforge.blueprint.values import may_set
 
 Settings = Mapping[str, str]
 
-# Beside each other, what a site declares of QOS and partitions outranks usage: one tenth of the largest difference
-# between two of its priorities is as much as all that fair share can give.
+# With these weights, QOS and partitions outrank usage: fair share can add at most one tenth of the largest difference
+# between two declared priorities.
 WEIGHTS = {
     "PriorityWeightFairshare": "10000",
     "PriorityWeightQOS": "100000",
@@ -32,7 +32,7 @@ _PRIVATE_HISTORY = ("accounts", "events", "jobs", "reservations", "usage", "user
 _UNSET = {"", "0", "no", "none", "off"}
 _DEFAULTS = {"jobrequeue": "1", "maxarraysize": "1001", "maxjobcount": "10000"}  # of Slurm 22.05 to 24.11
 _OWN_ROLES = "own roles"
-_MESSAGE_TIMEOUT_S = "30"  # of the role slurm_controller
+_MESSAGE_TIMEOUT_S = "30"  # value in the role slurm_controller
 
 
 class WrittenSetting(BaseModel):
@@ -68,7 +68,7 @@ class CheckedSetting(BaseModel):
     source: str
 
     def concerns(self, value: str) -> bool:
-        """Whether a value, in lower case, needs the second setting."""
+        """Return whether a value, in lower case, needs the second setting."""
         if self.words:
             return not {*self.words}.isdisjoint(value.split(","))
         return value in self.values if self.values else value not in self.ignores
@@ -108,16 +108,16 @@ def implied_settings(slurm: SlurmSection, *, accounting: bool) -> Iterator[tuple
 
     Weights are all the site's as soon as it sets one.
     """
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
-    priorities = [name for name in given if name.startswith("priority")]
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    priorities = [name for name in settings if name.startswith("priority")]
     weights = () if any(name.startswith("priorityweight") for name in priorities) else tuple(_weights(slurm))
-    if "prioritytype" not in given and (accounting or weights or priorities):
+    if "prioritytype" not in settings and (accounting or weights or priorities):
         yield "PriorityType", "priority/multifactor"
-    if given.get("prioritytype", "priority/multifactor") == "priority/multifactor":
+    if settings.get("prioritytype", "priority/multifactor") == "priority/multifactor":
         yield from ((name, WEIGHTS[name]) for name in weights)
-    if any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in given:
+    if any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in settings:
         yield "PreemptType", "preempt/qos"
-        if "preemptmode" not in given:
+        if "preemptmode" not in settings:
             yield "PreemptMode", "REQUEUE"
 
 
@@ -134,28 +134,28 @@ def _weights(slurm: SlurmSection) -> Iterator[str]:
 
 def slurmdbd_settings(slurm: SlurmSection) -> Iterator[tuple[str, str]]:
     """Yield settings that count in slurmdbd.conf as well: what of the history is private, and keys of workloads."""
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
-    words = {*given.get("privatedata", "none").split(",")}
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    words = {*settings.get("privatedata", "none").split(",")}
     private = [word for word in _PRIVATE_HISTORY if words & {"all", word, word.rstrip("s")}]
     if private:
         yield "PrivateData", ",".join(private)
-    if given.get("trackwckey") in ("yes", "true", "up", "1"):
+    if settings.get("trackwckey") in ("yes", "true", "up", "1"):
         yield "TrackWCKey", "yes"
 
 
 def tracked_traffic(slurm: SlurmSection) -> Iterator[str]:
     """Yield what AccountingStorageTRES needs, so that the traffic that the site has Slurm gather is kept."""
-    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    settings = {name.lower(): value.lower() for name, value in slurm.settings.items()}
     for kind, name in (("fs", "filesystem"), ("ic", "interconnect")):
-        plugin = given.get(f"acctgather{name}type", "none").rpartition("/")[2]
+        plugin = settings.get(f"acctgather{name}type", "none").rpartition("/")[2]
         if plugin != "none":
             yield f"{kind}/{plugin}"
 
 
 def second_setting_findings(slurm: SlurmSection, *, accounting: bool, own_roles: bool) -> Iterator[Finding]:
-    """Yield what is declared and has no effect, with the setting that it needs.
+    """Yield declared settings without effect, with the setting that each needs.
 
-    `own_roles`: the site has roles that may write what hpcforge does not.
+    `own_roles`: the site has roles that may write further settings.
     """
     settings = {**_effective(slurm, accounting=accounting), _OWN_ROLES: "yes" if own_roles else "no"}
     for row in second_settings().checked:
@@ -166,7 +166,7 @@ def second_setting_findings(slurm: SlurmSection, *, accounting: bool, own_roles:
 
 
 def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
-    """Return the settings that slurmctld gets, by name and value in lower case, of those that rows name."""
+    """Return the settings that slurmctld gets, by name and value in lower case, if a row names them."""
     cgroups = bool(slurm.enforce)
     written = {
         **dict(implied_settings(slurm, accounting=accounting)),
@@ -179,7 +179,7 @@ def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
     }
     effective = _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}
     if effective.get("prioritytype") == "priority/basic":
-        effective.setdefault("prioritydecayhalflife", "0")  # usage decays by the other type alone
+        effective.setdefault("prioritydecayhalflife", "0")  # only the other type lets usage decay
     return effective
 
 
@@ -256,6 +256,6 @@ def second_settings_page(table: SecondSettings) -> Iterator[str]:
     yield ""
     yield "| declared | setting | why not | source | effect seen by |"
     yield "|---|---|---|---|---|"
-    for left in table.unneeded:
-        shown = f"`{left.shown}`" if left.shown else ""
-        yield f"| {left.declared} | {left.setting} | {left.reason} | {left.source} | {shown} |"
+    for unneeded in table.unneeded:
+        shown = f"`{unneeded.shown}`" if unneeded.shown else ""
+        yield f"| {unneeded.declared} | {unneeded.setting} | {unneeded.reason} | {unneeded.source} | {shown} |"

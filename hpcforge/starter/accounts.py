@@ -14,7 +14,7 @@ from hpcforge.starter.machines import StarterError
 
 TESTS_NAMES = ("tests", "acceptance", "hpctests")
 TESTS_NUMBERS = range(1901, 1960)
-_NUMBERS = range(1000, 60_000)  # that a blueprint accepts
+_NUMBERS = range(1000, 60_000)  # numbers that a blueprint accepts
 _FIRST = 1000  # the number of the first account on Debian, Ubuntu and cloud images
 _SHELLS = {"/bin/bash": "bash", "/usr/bin/bash": "bash", "/bin/zsh": "zsh", "/usr/bin/fish": "fish"}
 
@@ -36,7 +36,7 @@ class SiteAccounts:
 
 
 def questions(user: str) -> tuple[str, ...]:
-    """Return the names and numbers that machines are asked for."""
+    """Return the names and numbers for the question to machines."""
     return (user, *TESTS_NAMES, *map(str, TESTS_NUMBERS))
 
 
@@ -72,9 +72,9 @@ def _login(user: str, described: Mapping[str, Description]) -> tuple[str | None,
         [(number, shell)] = numbers
         shown = f", shell: {shell}" if shell != "bash" else ""
         return f"{user}: {{uid: {number}, admin: true{shown}}}", "", []
-    alike = len({shell for _, shell in numbers}) == 1
+    same_shell = len({shell for _, shell in numbers}) == 1
     for (number, shell), names in numbers.items() if len(numbers) > 1 else ():
-        unfit.setdefault(f"account {user} has number {number}" + ("" if alike else f" and shell {shell}"), names)
+        unfit.setdefault(f"account {user} has number {number}" + ("" if same_shell else f" and shell {shell}"), names)
     missing = "; ".join(f"{fold(names)}: {problem}" for problem, names in unfit.items())
     common = max(numbers, key=lambda number: len(numbers[number]))[0] if numbers else _FIRST
     notes = [
@@ -86,7 +86,7 @@ def _login(user: str, described: Mapping[str, Description]) -> tuple[str | None,
 
 
 def _problem(user: str, account: UnixAccount | None, description: Description) -> str:
-    """Why a blueprint cannot have an account as it is; "" where it can."""
+    """Return why a blueprint cannot have an account in its form; "" if it can."""
     if account is None:
         return f"the number of account {user} is not known"
     if (account.gid, description.groups.get(user)) != (account.uid, account.uid):
@@ -106,22 +106,24 @@ def _tests(user: str, described: Mapping[str, Description]) -> tuple[str, int, s
     for name in TESTS_NAMES:
         if name == user:
             continue
-        there = {
-            node: found for node, found in described.items() if name in found.users or name in found.groups
-        }  # fmt: skip
-        problems = {_problem(name, found.users.get(name), found) for found in there.values()}
-        uids = {account.uid for found in there.values() if (account := found.users.get(name))}
-        if not there:
+        holders = {
+            node: description
+            for node, description in described.items()
+            if name in description.users or name in description.groups
+        }
+        problems = {_problem(name, description.users.get(name), description) for description in holders.values()}
+        uids = {account.uid for description in holders.values() if (account := description.users.get(name))}
+        if not holders:
             number = _free(described)
             if number != TESTS_NUMBERS[0]:
                 owners = "; ".join(_owners(described, TESTS_NUMBERS[0])) or "another name or node"
                 notes.append(f"{name} gets number {number}: {TESTS_NUMBERS[0]} is taken: {owners}")
             return name, number, "", notes
-        if problems == {""} and len(uids) == 1 and not _taken(described, there, *uids):
+        if problems == {""} and len(uids) == 1 and not _is_used(described, holders, *uids):
             number = uids.pop()
-            notes.append(f"acceptance jobs run as {name} ({number}), an account that {fold(there)} already has")
-            return name, number, f"guess: this account exists on {fold(there)}", notes
-        notes.append(f"{fold(there)} already has a user or group {name} that differs or has another form: not used")
+            notes.append(f"acceptance jobs run as {name} ({number}), an account that {fold(holders)} already has")
+            return name, number, f"guess: this account exists on {fold(holders)}", notes
+        notes.append(f"{fold(holders)} already has a user or group {name} that differs or has another form: not used")
     raise StarterError(f"{', '.join(TESTS_NAMES)}: the machines have them all", "free one name for acceptance jobs")
 
 
@@ -135,14 +137,14 @@ def _free(described: Mapping[str, Description]) -> int:
     )
 
 
-def _taken(described: Mapping[str, Description], there: Mapping[str, Description], number: int) -> bool:
-    others = {node: found for node, found in described.items() if node not in there}
+def _is_used(described: Mapping[str, Description], holders: Mapping[str, Description], number: int) -> bool:
+    others = {node: description for node, description in described.items() if node not in holders}
     return any(_owners(others, number))
 
 
 def _owners(described: Mapping[str, Description], number: int) -> Iterator[str]:
-    """Who has a number, with the node: users, then groups of another name."""
-    for node, found in described.items():
-        names = {name: "user" for name, account in found.users.items() if number in (account.uid, account.gid)}
-        names = {**{name: "group" for name, gid in found.groups.items() if gid == number}, **names}
-        yield from (f"{what} {name} on {node}" for name, what in names.items())
+    """Yield the owners of a number, with the node: users, then groups of another name."""
+    for node, description in described.items():
+        names = {name: "user" for name, account in description.users.items() if number in (account.uid, account.gid)}
+        names = {**{name: "group" for name, gid in description.groups.items() if gid == number}, **names}
+        yield from (f"{kind} {name} on {node}" for name, kind in names.items())

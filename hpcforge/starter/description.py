@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 _GPU_VENDORS = {"0x10de": "nvidia", "0x1002": "amd"}
 _GPU_CLASSES = {"nvidia": ("0x0300", "0x0302"), "amd": ("0x0300", "0x0302", "0x0380", "0x1200")}
 _MOST_LINES = 20_000
-# Each line of output is a key and a value; "$@" are names and numbers of accounts. For `sh -s`, of any POSIX shell.
+# Each line of output is a key and a value; "$@" has names and numbers of accounts. For `sh -s` of any POSIX shell.
 SCRIPT = """\
 lines() { sed "s/^/$1 /" 2>/dev/null; }
 getent passwd "$@" | lines passwd
@@ -41,7 +41,7 @@ class UnixAccount:
 
 @dataclass(frozen=True)
 class Description:
-    """What the script printed on one machine. `networks` are those of its IPv4 addresses, by address."""
+    """The output of the script on one machine. `networks` are those of its IPv4 addresses, by address."""
 
     users: Mapping[str, UnixAccount] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Description:
     machine_id: str = ""
     boot_id: str = ""
     serial: str = ""
-    container: str = ""  # the kind of container that it is; "" for a machine of its own
+    container: str = ""  # kind of the container; "": a machine of its own
     topology: str = ""
 
 
@@ -96,9 +96,9 @@ def _groups(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 def _networks(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
-        if found := re.search(r" inet ([0-9.]{7,15}/\d{1,2}) ", f"{line} "):
+        if match := re.search(r" inet ([0-9.]{7,15}/\d{1,2}) ", f"{line} "):
             try:
-                interface = ipaddress.IPv4Interface(found[1])
+                interface = ipaddress.IPv4Interface(match[1])
             except ValueError:
                 continue
             yield str(interface.ip), str(interface.network)
@@ -122,24 +122,24 @@ def second_addresses(described: Mapping[str, Description]) -> dict[str, str]:
     """
     first: dict[str, str] = {}
     for address, description in described.items():
-        same = (other for other in described if other not in first and _is_same(described[other], description))
-        if (other := next(same)) != address:
-            first[address] = other
+        same = (earlier for earlier in described if earlier not in first and _is_same(described[earlier], description))
+        if (earlier := next(same)) != address:
+            first[address] = earlier
     return first
 
 
-def _is_same(first: Description, other: Description) -> bool:
-    if first is other:
+def _is_same(first: Description, second: Description) -> bool:
+    if first is second:
         return True
-    shared = bool(first.macs & other.macs)
-    if first.boot_id or other.boot_id:
-        return first.boot_id == other.boot_id and (shared or not (first.macs and other.macs))
-    return shared and first.serial == other.serial
+    shared = bool(first.macs & second.macs)
+    if first.boot_id or second.boot_id:
+        return first.boot_id == second.boot_id and (shared or not (first.macs and second.macs))
+    return shared and first.serial == second.serial
 
 
 def clones(described: Mapping[str, Description], keys: Mapping[str, str]) -> dict[tuple[str, ...], str]:
     """Return the different machines that share an identity, by address, with what they share."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    by_addresses: dict[tuple[str, ...], list[str]] = {}
     for shared, values in (
         ("host key", keys),
         ("machine-id", {address: description.machine_id for address, description in described.items()}),
@@ -150,5 +150,5 @@ def clones(described: Mapping[str, Description], keys: Mapping[str, str]) -> dic
                 by_value.setdefault(values[address], []).append(address)
         for addresses in by_value.values():
             if len(addresses) > 1:
-                found.setdefault(tuple(addresses), []).append(shared)
-    return {addresses: " and ".join(shared) for addresses, shared in found.items()}
+                by_addresses.setdefault(tuple(addresses), []).append(shared)
+    return {addresses: " and ".join(shared) for addresses, shared in by_addresses.items()}

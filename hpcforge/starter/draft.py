@@ -45,7 +45,7 @@ from hpcforge.starter.machines import (
 )
 from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
 
-# What a draft has of Slurm: keys of nodes, partitions, settings, and where acceptance tests can run.
+# Slurm in a draft: keys of nodes, partitions, settings, and the nodes of acceptance tests.
 _USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 _TESTS = ("memory_copy", "allreduce", "train_ddp")
@@ -72,9 +72,9 @@ def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
     too_long: dict[str, int] = {}
     for name in _TESTS:
         needed = _minutes(name) if any(partition.max_time for partition in partitions) else 0
-        fitting = [each for each in partitions if limit_s(each.max_time or "infinite") >= needed * 60]
-        nodes: str | list[str] = list(dict.fromkeys(fold(each.nodes) for each in fitting))
-        if not partitions or any(each.nodes == ALL for each in fitting):
+        fitting = [partition for partition in partitions if limit_s(partition.max_time or "infinite") >= needed * 60]
+        nodes: str | list[str] = list(dict.fromkeys(fold(partition.nodes) for partition in fitting))
+        if not partitions or any(partition.nodes == ALL for partition in fitting):
             nodes = "all"
         elif len(fitting) == len(partitions):
             nodes = EACH_PARTITION
@@ -86,7 +86,7 @@ def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
 
 
 def _minutes(test: str) -> int:
-    """How long a job of a smoke test may take."""
+    """Return the minutes that a job of a smoke test may take."""
     return asked_min(minutes(load_smoke_tests(bundled.smoke_tests())[test].spec.time_limit) * 60)
 
 
@@ -120,9 +120,9 @@ def node_keys(machine: SiteMachine) -> str:
     return keys
 
 
-# The driver and the PyTorch of a first blueprint: the first offered that its GPUs run with.
+# Driver and PyTorch of a first blueprint: the first offered versions that its GPUs support.
 System = tuple[str, str]  # name and release of a distribution
-_NO_PLACE: Loc = ()  # rules are judged before there is a blueprint
+_NO_PLACE: Loc = ()  # rules are checked before a blueprint exists
 
 
 def pytorch_version(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
@@ -151,13 +151,13 @@ def present_driver(hardware: Sequence[HardwareChoice], system: System, catalog: 
 def installed_driver(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
     """Return `software.nvidia` for these nodes: the oldest driver that the distribution has for all their GPUs."""
     source = StatedComponent("source", archive_name(*system, nvidias=False), _NO_PLACE, installed=True)
-    if any(each.nvswitch for each in hardware):
-        return None  # the distribution has no Fabric Manager
+    if any(chosen.nvswitch for chosen in hardware):
+        return None  # the distribution lacks Fabric Manager
     return _driver(hardware, [*_facts(hardware, system, catalog), source], ("open", "closed"))
 
 
 def _models(hardware: Iterable[HardwareChoice]) -> Iterator[Gpu]:
-    yield from (each.choice.gpu for each in hardware if each.choice)
+    yield from (chosen.choice.gpu for chosen in hardware if chosen.choice)
 
 
 def _facts(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> list[StatedComponent]:
@@ -169,7 +169,7 @@ def _facts(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog)
     build = catalog.pytorch_build(version, "cuda", catalog.distributions[system]) if version else None
     if build and build.cuda:
         facts.append(("pytorch_cuda", build.cuda))
-    if any(each.nvswitch for each in hardware):
+    if any(chosen.nvswitch for chosen in hardware):
         facts += [("nvswitch", "true"), ("fabric_manager", MATCHED)]
     return [StatedComponent(component, value, _NO_PLACE, fixed=True) for component, value in facts]
 
@@ -191,15 +191,15 @@ def _driver(hardware: Sequence[HardwareChoice], facts: Sequence[StatedComponent]
     return None
 
 
-OF_MACHINES = "machines"  # the template that has the machines of a file
+OF_MACHINES = "machines"  # the template for the machines of a file
 _FUNCTIONS = ("head", "login", "storage", "worker")
-_HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
+_HEAD_AT, _WORKERS_AT = 10, 101  # offsets of the first addresses in the network
 _KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "network": v.Cidr}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a template asks. `network` is a CIDR; `workers` a number of nodes; `server` a model of the catalog."""
+    """Answers for a template. `network` is a CIDR; `workers` a number of nodes; `server` a model of the catalog."""
 
     name: str
     domain: str
@@ -219,14 +219,14 @@ class ClusterTemplate:
     workers: int
     server: str
     text: str
-    hardware: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # servers that it describes itself
+    hardware: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # the template's own servers
     fabric: TemplateFabric | None = None
 
 
 def templates() -> dict[str, ClusterTemplate]:
     """Return the shipped templates by name."""
     files = resources.files(__package__).joinpath("templates").iterdir()
-    return {template.name: template for template in sorted(map(_template, files), key=lambda found: found.name)}
+    return {template.name: template for template in sorted(map(_template, files), key=lambda template: template.name)}
 
 
 def _template(file: resources.abc.Traversable) -> ClusterTemplate:
@@ -261,11 +261,11 @@ def draft(
     site: SiteFile | None = None,
     accounts: SiteAccounts | None = None,
 ) -> tuple[str, str]:
-    """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
+    """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, for the blueprint.
 
-    `accounts` are those of machines that were asked for them.
+    `accounts` are the accounts of machines, if they were read.
 
-    Raises `StarterError` for answers or machines that make no blueprint.
+    Raises `StarterError` for answers or machines without a valid blueprint.
     """
     _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()
@@ -274,7 +274,7 @@ def draft(
     words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
         networks, machines = with_networks(_with_head(machines), answers.network)
-        words |= _words_of(machines)
+        words |= _machine_words(machines)
         boot = any("external" not in network for network in networks)
         prefix = answers.network_guessed
         words |= {"other_networks": networks, "boot": boot}
@@ -283,7 +283,7 @@ def draft(
     else:
         width = max(2, len(str(answers.workers)))
         words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
-        words |= _words_of_server(template, answers.server)
+        words |= _server_words(template, answers.server)
     environment = Environment(  # noqa: S701 - YAML; answers are checked
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -294,8 +294,8 @@ def draft(
 def _access_words(access: SiteAccess, user: str, machines: Sequence[SiteMachine]) -> dict[str, str]:
     """Describe the way in, and which parts are guesses: an account set by an option is not one."""
     guesses = [guess for guess in access.guesses if user == access.user or not guess.startswith("user")]
-    way = become(user) if access.become else "none"
-    return {"become": way, "via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
+    become_word = become(user) if access.become else "none"
+    return {"become": become_word, "via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
 
 
 def become(user: str) -> Literal["sudo", "none"]:
@@ -305,10 +305,10 @@ def become(user: str) -> Literal["sudo", "none"]:
 
 def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
     """Return the distribution of most machines, if hpcforge supports it, and whether that is sure; else Debian 12."""
-    known = load_catalog().distributions
-    counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
-    for found, count in counts.most_common(1):
-        return found, count == len(machines)
+    supported = load_catalog().distributions
+    counts = Counter(machine.system for machine in machines if machine.system and machine.system in supported)
+    for system, count in counts.most_common(1):
+        return system, count == len(machines)
     return USUAL_SYSTEM, False
 
 
@@ -318,9 +318,9 @@ def _inventory(
     machines: Sequence[SiteMachine],
 ) -> str:
     """Write an inventory line for each node: the address that is known, or the next free one."""
-    known = {machine.name: machine for machine in machines}
+    by_name = {machine.name: machine for machine in machines}
     nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
-    taken = {address for machine in machines for address in (machine.address, machine.bmc) if address}
+    used = {address for machine in machines for address in (machine.address, machine.bmc) if address}
     heads = (str(network[number]) for number in range(_HEAD_AT, network.num_addresses - 1))
     workers = (str(network[number]) for number in range(_WORKERS_AT, network.num_addresses - 1))
     lines = [
@@ -331,15 +331,15 @@ def _inventory(
     for names, node in nodes.items():
         free = workers if node["functions"] == ["worker"] else heads
         for name in expand(names):
-            machine = known.get(name, SiteMachine(name))
-            given = machine.address
-            address = given or next((address for address in free if address not in taken), None)
+            machine = by_name.get(name, SiteMachine(name))
+            pinned = machine.address
+            address = pinned or next((address for address in free if address not in used), None)
             if address is None:
                 raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
-            taken.add(address)
+            used.add(address)
             shown = f", host_keys: {quoted(machine.host_keys)}" if machine.host_keys else ""
             shown += inventory_parts(machine)
-            remarks = "; ".join((*([] if given else ["guess"]), *machine.remarks))
+            remarks = "; ".join((*([] if pinned else ["guess"]), *machine.remarks))
             lines.append(f"  {name}: {{address: {address}{shown}}}" + (f"   # {remarks}" if remarks else ""))
     return "\n".join(lines) + "\n"
 
@@ -356,13 +356,19 @@ def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
     return result
 
 
-def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
+def _machine_words(machines: Sequence[SiteMachine]) -> dict[str, object]:
     catalog, (system, sure) = load_catalog(), _system(machines)
     hardware = {machine.name: machine_hardware(machine, catalog) for machine in machines}
-    entries = {each.name: each.entry for each in hardware.values() if each.entry}
+    entries = {chosen.name: chosen.entry for chosen in hardware.values() if chosen.entry}
     nodes: list[str] = []
     for (functions, keys, name, guesses), group in groupby(
-        machines, lambda each: (each.functions, node_keys(each), hardware[each.name].name, hardware[each.name].guesses)
+        machines,
+        lambda machine: (
+            machine.functions,
+            node_keys(machine),
+            hardware[machine.name].name,
+            hardware[machine.name].guesses,
+        ),
     ):
         comment = f"   # guess: {', '.join(guesses)}" if guesses else ""
         names = fold(machine.name for machine in group)
@@ -370,13 +376,13 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     every = list(hardware.values())
     return {
         "hardware": [f"{name}: {text}" for name, text in entries.items()] or ["{}"],
-        "parts": [f"{name}: {text}" for name, text in own_models(each.choice for each in every if each.choice)],
+        "parts": [f"{name}: {text}" for name, text in own_models(chosen.choice for chosen in every if chosen.choice)],
         "nodes": nodes,
         "head": guessed_head(machines).name,
         "head_known": "functions" not in guessed_head(machines).guesses,
         "reserve": _reserve(machines),
         "container": next((machine.container for machine in machines if machine.container), ""),
-        "gpus": any(each.choice for each in every),
+        "gpus": any(chosen.choice for chosen in every),
         "driver": present_driver(every, system, catalog),
         "pytorch": pytorch_version(every, system, catalog),
         "os": system,
@@ -384,7 +390,7 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     }
 
 
-def _words_of_server(template: ClusterTemplate, name: str) -> dict[str, object]:
+def _server_words(template: ClusterTemplate, name: str) -> dict[str, object]:
     catalog, (system, _) = load_catalog(), _system(())
     hardware, server, ports = server_hardware(name, template.hardware.get(name, {}), template.fabric, catalog)
     return {
@@ -402,6 +408,8 @@ def _words_of_server(template: ClusterTemplate, name: str) -> dict[str, object]:
 def _reserve(machines: Sequence[SiteMachine]) -> str:
     """Return the cores and memory reserved from jobs: 2 cores and 8 GiB, less where a worker has little."""
     workers = [machine for machine in machines if "worker" in machine.functions] or machines
-    cores = min((each.sockets or 1) * (each.cores_per_socket or USUAL_CPU["cores_per_socket"]) for each in workers)
-    memory_gib = min(each.memory_gib or USUAL_CPU["memory_gib"] for each in workers)
+    cores = min(
+        (machine.sockets or 1) * (machine.cores_per_socket or USUAL_CPU["cores_per_socket"]) for machine in workers
+    )
+    memory_gib = min(machine.memory_gib or USUAL_CPU["memory_gib"] for machine in workers)
     return f"{{cores: {min(2, cores // 2)}, memory_gib: {min(8, memory_gib // 4)}}}"

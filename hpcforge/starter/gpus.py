@@ -16,8 +16,8 @@ _FORMS: dict[str, tuple[FormFactor, ...]] = {
     "sxm2": ("sxm2",), "sxm3": ("sxm3",), "sxm4": ("sxm4",), "sxm5": ("sxm5",), "sxm6": ("sxm6",),
     "pcie": ("pcie",), "pci": ("pcie",), "oam": ("oam",),
 }  # fmt: skip
-_NO_VARIANT = {"hbm2", "hbm2e", "hbm3", "hbm3e"}  # words that tell no two models of the catalog apart
-_LONGEST = 40  # characters of a model's name, which is part of others
+_NO_VARIANT = {"hbm2", "hbm2e", "hbm3", "hbm3e"}  # words that do not distinguish models of the catalog
+_LONGEST = 40  # length of a model's name, which is part of other names
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class GpuChoice:
 
 
 def gpu_choices(name: str, catalog: Catalog) -> list[GpuChoice]:
-    """Return the models that a name fits, in the catalog's order; those that need no liquid, if there are any.
+    """Return the models with a name, in the catalog's order; those without liquid cooling, if there are any.
 
-    The name is a type of Slurm (`a100`, `nvidia_a100-pcie-40gb`) or a driver's. Where the catalog has no such model,
-    the one choice is a model of the blueprint: the numbers of another would be wrong.
+    The name is a type of Slurm (`a100`, `nvidia_a100-pcie-40gb`) or a driver's. If the catalog has no such model, the
+    one choice is a model of the blueprint: the numbers of another would be wrong.
     """
-    slug = _slug(name).removesuffix("null")  # which YAML would have as nothing
+    slug = _slug(name).removesuffix("null")  # YAML reads it as an empty value
     words = [word for word in slug.split("-") if word not in _BRANDS]
     bare = "-".join(words)
     if model := _by_driver_name(catalog).get(bare):

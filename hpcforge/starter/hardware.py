@@ -16,11 +16,11 @@ from hpcforge.starter.machines import SiteMachine, StarterError
 USUAL_CPU = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
 _USUAL_GPU = {"pcie": "l40s", "sxm4": "a100-80", "sxm5": "h100-sxm", "sxm6": "b200-sxm", "oam": "mi300x"}
 _SHOWN_BY = {"memory_gib": "free -g", "gpus": "nvidia-smi", "nvswitch": "nvidia-smi -q", "nics": "lspci"}
-_BOARD = 8  # GPUs of a board on which NVSwitches connect them
+_BOARD = 8  # GPUs of a board with NVSwitches
 _SWITCHED = ("sxm4", "sxm5", "sxm6")  # form factors of such boards
-_MANY = 64  # slots, where their number is not known
+_MANY = 64  # slots, if their number is not known
 _WIDE_LANES, _CARD_LANES = 16, 8
-_FIRMWARE_SHARE = 0.03  # of a machine's memory, which Linux and so slurm.conf do not count
+_FIRMWARE_SHARE = 0.03  # part of a machine's memory that Linux, and so slurm.conf, does not count
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TemplateFabric:
 
 @dataclass(frozen=True)
 class FabricPorts:
-    """How a server joins a fabric: links at a rate, the switch, and adapters that it needs for that."""
+    """A server's connection to a fabric: links and rate, the switch, and adapters that it needs."""
 
     links: int
     rate_gbps: float
@@ -69,8 +69,8 @@ def machine_hardware(machine: SiteMachine, catalog: Catalog) -> HardwareChoice:
         shape = "generic-vm" if small else "generic-2u"
         return HardwareChoice(f"cpu-{size}", f"{{like: {shape}, {facts}}}", tuple(guesses))
     choices = gpu_choices(machine.gpu or "", catalog)
-    if whole := _whole(machine, choices, catalog):
-        name, choice = whole
+    if exact := _exact_server(machine, choices, catalog):
+        name, choice = exact
         guesses += [] if choice.sure else ["GPU model"]
         return HardwareChoice(name, "", tuple(guesses), choice, bool(catalog.servers[name].nvswitch))
     fitting = ((choice, chassis_for(choice.gpu, machine.gpus, catalog)) for choice in choices)
@@ -96,7 +96,7 @@ def _check(machine: SiteMachine, values: Mapping[str, int]) -> None:
         raise StarterError(message, "correct the number in the file that names this machine") from error
 
 
-def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog) -> tuple[str, GpuChoice] | None:
+def _exact_server(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog) -> tuple[str, GpuChoice] | None:
     """Return the first server of the catalog with these GPUs and with the machine's processors and memory."""
     by_model = {choice.model: choice for choice in choices}
     for name, server in catalog.servers.items():
@@ -107,7 +107,7 @@ def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog)
 
 
 def _agrees(machine: SiteMachine, server: Server) -> bool:
-    """Whether a model, all of whose facts are known, has the processors that a file states, and about its memory."""
+    """Return whether a model with all facts has the processors that a file states, and about its memory."""
     facts = (server.sockets, server.cores_per_socket, server.threads_per_core, server.memory_gib)
     processors = ("sockets", "cores_per_socket", *(() if "threads" in machine.guesses else ("threads_per_core",)))
     same = all(getattr(machine, name) in (None, getattr(server, name)) for name in processors)
@@ -124,7 +124,7 @@ def chassis_for(gpu: Gpu, count: int, catalog: Catalog) -> str | None:
         name
         for name, server in catalog.servers.items()
         if gpu.form_factor in (server.gpu_form_factors or ())
-        and server.nvlink_domain is None  # whose racks a blueprint must have
+        and server.nvlink_domain is None  # a blueprint must have its racks
         and (gpu.cooling is None or server.gpu_cooling is None or gpu.cooling in server.gpu_cooling)
         and (server.gpus_max is None or count <= server.gpus_max)
         and (gpu.form_factor != "pcie" or count <= _free_slots(server, _WIDE_LANES, 0))
@@ -141,7 +141,7 @@ def _free_slots(server: Server, lanes: int, cards: int) -> int:
 
 
 def _nvswitch(gpu: Gpu, count: int, server: Server | None) -> bool:
-    """Whether NVSwitches connect these GPUs: as the catalog has it, else as on boards of eight."""
+    """Return whether NVSwitches connect these GPUs: as the catalog has it, else as on boards of eight."""
     if server is not None and server.nvswitch is not None:
         return server.nvswitch
     return gpu.vendor == "nvidia" and gpu.form_factor in _SWITCHED and count == _BOARD
@@ -206,7 +206,7 @@ def _gpus(server: Server, catalog: Catalog) -> tuple[GpuChoice | None, int]:
 
 
 def _ports(server: Server, choice: GpuChoice | None, count: int, fabric: TemplateFabric) -> FabricPorts:
-    """How a server joins a fabric: at the fabric's rate, at that of its own ports, or with adapters."""
+    """Return a server's connection to a fabric: at the fabric's rate, at its own ports' rate, or with adapters."""
     links = fabric.links or max(1, count)
     usual = FabricPorts(links, fabric.rate_gbps, fabric.switch)
     if server.machine != "metal" or server.ports is None or server.nics:

@@ -16,8 +16,8 @@ from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
 MOST_MACHINES = 10_000
-ALL = ("all",)  # the nodes of a partition of all workers
-USUAL_SYSTEM = ("debian", "12")  # where nothing says which distribution the machines have
+ALL = ("all",)  # nodes of a partition with all workers
+USUAL_SYSTEM = ("debian", "12")  # default for machines without a known distribution
 _HEADS = (
     "head",
     "master",
@@ -36,7 +36,7 @@ _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
 _LONGEST_NOTE = 200  # characters, in an inventory
 _BY_ADDRESS = re.compile(r"node(-[0-9]{1,3}){4}")
-_MOST: Mapping[str, int] = {  # as hardware of a blueprint may have
+_MOST: Mapping[str, int] = {  # limits of hardware in a blueprint
     "sockets": 16,
     "cores_per_socket": 512,
     "threads_per_core": 8,
@@ -53,7 +53,7 @@ class StarterError(ExpectedError):
 
 @dataclass(frozen=True)
 class SiteMachine:
-    """What is known of a machine. Memory is in GiB; `guesses` names what the file did not say."""
+    """The known facts of a machine. Memory is in GiB; `guesses` names facts that the file lacks."""
 
     name: str
     address: str | None = None
@@ -62,20 +62,20 @@ class SiteMachine:
     cores_per_socket: int | None = None
     threads_per_core: int | None = None
     memory_gib: int | None = None
-    gpu: str | None = None  # the type in the words of the file
+    gpu: str | None = None  # the model in the file's words
     gpus: int = 0
     guesses: tuple[str, ...] = field(default=("functions",))
-    host_keys: tuple[str, ...] = ()  # that the machine showed
+    host_keys: tuple[str, ...] = ()  # keys that the machine showed
     system: tuple[str, str] | None = None  # distribution and release
-    addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the network in the file's words
+    addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the file's name for each
     bmc: str | None = None  # address of its management controller
     mac: str | None = None
     serial: str | None = None
-    note: str | None = None  # for people: other names, comments
+    note: str | None = None  # other names and comments, for people
     features: tuple[str, ...] = ()
     weight: int | None = None
-    network: str | None = None  # that its address is in, by its own configuration
-    container: str = ""  # the kind of container that it is; "" for a machine of its own
+    network: str | None = None  # the network of its address, by its own configuration
+    container: str = ""  # kind of the container; "": a machine of its own
     remarks: tuple[str, ...] = ()  # comments for the inventory
 
 
@@ -92,7 +92,7 @@ class SitePartition:
 
 @dataclass(frozen=True)
 class SiteAccess:
-    """How a site logs in; `via` is a jump host as `user@address` or an address. `guesses` name what is not certain."""
+    """The login of a site; `via` is a jump host as `user@address` or an address. `guesses` names uncertain facts."""
 
     user: str | None = None
     via: str | None = None
@@ -102,7 +102,7 @@ class SiteAccess:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a file says and a draft does not have. `line` counts from 1, 0: no line; `file`: another than was given."""
+    """A part of a file that a draft lacks. `line` counts from 1, 0: no line; `file`: another file than the first."""
 
     line: int
     text: str
@@ -112,15 +112,15 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """What a file of a site says: machines in its order, and all else that a blueprint has a place for."""
+    """The content of a site's file: machines in its order, and everything else that a blueprint has a place for."""
 
     machines: tuple[SiteMachine, ...]
     cluster: str | None = None
     partitions: tuple[SitePartition, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)  # of slurm.conf
+    settings: Mapping[str, str] = field(default_factory=dict)  # further keys of slurm.conf
     access: SiteAccess = SiteAccess()
     left_out: tuple[LeftOut, ...] = ()
-    domain: str | None = None  # of the machines' names
+    domain: str | None = None  # domain of the machines' names
 
 
 def note_of(texts: Iterable[str]) -> str | None:
@@ -185,8 +185,8 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     name = _node_name(hostname) or _by_address(address)
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
-    told = facts.get("nvml") or facts.get("amdgpu")
-    models = [gpu["model"] for gpu in told["gpus"] if gpu["model"]] if isinstance(told, dict) else []
+    gpu_report = facts.get("nvml") or facts.get("amdgpu")
+    models = [gpu["model"] for gpu in gpu_report["gpus"] if gpu["model"]] if isinstance(gpu_report, dict) else []
     counts = facts.get("gpus")
     counts = counts if isinstance(counts, dict) else {}
     system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
@@ -206,9 +206,9 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     )
     if not facts.get("memory_kib"):
         raise StarterError("it reports no memory")
-    for what, most in _MOST.items():
-        if not 0 <= (getattr(machine, what) or 0) <= most:
-            raise StarterError(f"it reports {str(getattr(machine, what))[:40]} as {what}, and {most} is the most")
+    for fact, most in _MOST.items():
+        if not 0 <= (getattr(machine, fact) or 0) <= most:
+            raise StarterError(f"it reports {str(getattr(machine, fact))[:40]} as {fact}, and {most} is the most")
     return machine
 
 
@@ -225,10 +225,10 @@ def guessed_head(machines: Sequence[SiteMachine]) -> SiteMachine:
 
 
 def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
-    """Return the machines with the named one as their only head, which is no guess. Raises `StarterError`."""
+    """Return the machines with the named one as only head, marked as certain. Raises `StarterError`."""
     if name not in {machine.name for machine in machines}:
         raise StarterError(f"{name[:80]!r} is none of these machines")
-    return [_as_head(machine) if machine.name == name else _as_other(machine) for machine in machines]
+    return [_as_head(machine) if machine.name == name else _without_head(machine) for machine in machines]
 
 
 def _as_head(machine: SiteMachine) -> SiteMachine:
@@ -236,7 +236,7 @@ def _as_head(machine: SiteMachine) -> SiteMachine:
     return replace(machine, functions=functions, guesses=tuple(sorted({*machine.guesses} - {"functions"})))
 
 
-def _as_other(machine: SiteMachine) -> SiteMachine:
+def _without_head(machine: SiteMachine) -> SiteMachine:
     functions = tuple(function for function in machine.functions if function != "head")
     return replace(machine, functions=functions or ("worker",))
 
@@ -249,8 +249,8 @@ def _installed_gib(memory_kib: int) -> int:
 def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
     """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
-        ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
-        whole = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
-        if name.startswith(words) or whole or any(word in group.lower() for word in words):
+        ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; not node01-mgmt
+        by_ending = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
+        if name.startswith(words) or by_ending or any(word in group.lower() for word in words):
             return functions
     return None

@@ -12,33 +12,35 @@ from hpcforge.errors import UsageError
 from hpcforge.starter.machines import LeftOut, SiteFile, StarterError
 from hpcforge.starter.readers import Source, read
 
-_MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
-_MOST_NAMES = 20  # of a folder beside it
+_MOST_BYTES = 4 * 1024 * 1024  # size of a file with machines
+_MOST_NAMES = 20  # names in a folder beside it
 
 
 def read_site(file: Path, source: Source | None) -> SiteFile:
     """Read a file of a site. Raises `StarterError` and `UsageError`."""
     try:
-        return read(_text(file), source, partial(_beside, file.parent))
+        return read(_text(file), source, partial(_read_sibling, file.parent))
     except StarterError as error:
         raise StarterError(f"{file}: {error}", error.hint or "correct the file, or name another") from error
 
 
 def place_of(file: Path, left_out: LeftOut) -> str:
-    """Return where what is left out of a file stands."""
+    """Return the place of an omitted part of a file."""
     place = file.parent / left_out.file if left_out.file else file
     return f"{place}:{left_out.line}" if left_out.line else str(place)
 
 
-def _beside(folder: Path, name: str) -> str | None:
+def _read_sibling(folder: Path, name: str) -> str | None:
     """Return the text of a file below a folder, or the names in a folder there; None for any other."""
     path = folder / name
     if name.endswith("/") and Path(name).name == name[:-1]:
-        names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
+        names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else None
         return None if names is None else " ".join(names[:_MOST_NAMES])
-    whole = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
+    expected = Path(os.path.realpath(folder)) / name  # links above the folder belong to the user
     try:
-        below = ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == whole
+        below = (
+            ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == expected
+        )
     except (OSError, ValueError):
         return None
     return _text(path) if below else None

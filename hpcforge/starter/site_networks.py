@@ -12,16 +12,16 @@ from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.starter.machines import SiteAccess, SiteMachine, note_of
 
-NODES = "mgmt"  # the network of the nodes' own addresses, as the templates call it
+NODES = "mgmt"  # the templates' name for the network of node addresses
 _SHORTEST, _LONGEST = 8, 24  # prefixes
 _LONGEST_OF_NODES = 29
-USUAL = "10.20.0.0/22"  # where nothing is known
-_OUTSIDE = re.compile(r"pub|public|ext|external|wan|campus|inet|internet")  # words for a network of the site
-_TAKEN = (NODES, "bmc", "default")  # names that mean something else in a blueprint
+USUAL = "10.20.0.0/22"  # default without known addresses
+_OUTSIDE = re.compile(r"pub|public|ext|external|wan|campus|inet|internet")  # names for a network of the site
+_TAKEN = (NODES, "bmc", "default")  # names with another meaning in a blueprint
 
 
 def around(addresses: Iterable[str]) -> ipaddress.IPv4Network | None:
-    """Return the smallest network of 256 addresses or more in which machines can have these; None: there is none."""
+    """Return the smallest network of 256 addresses or more that has all of these as hosts, or None."""
     parsed = sorted(map(ipaddress.IPv4Address, addresses))
     for prefix in range(_LONGEST, _SHORTEST - 1, -1):
         network = ipaddress.IPv4Network((parsed[0], prefix), strict=False)
@@ -47,21 +47,22 @@ def network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
 def on_one_network(machines: Sequence[SiteMachine]) -> tuple[SiteMachine, ...]:
     """Return machines whose own addresses fit into one network of a blueprint.
 
-    Where no network has them all, those of the /8 with most machines stay; others become addresses on other networks.
+    If no network has all of them, those of the
+    8 with most machines stay; others become addresses on other networks.
     """
     own = [machine.address for machine in machines if machine.address]
     if not own or around(own):
         return tuple(machines)
     [(most, _)] = Counter(address.partition(".")[0] for address in own).most_common(1)
     return tuple(
-        replace(machine, address=None, addresses={**machine.addresses, _name_of(machine.address): machine.address})
+        replace(machine, address=None, addresses={**machine.addresses, _network_name(machine.address): machine.address})
         if machine.address and machine.address.partition(".")[0] != most
         else machine
         for machine in machines
     )
 
 
-def _name_of(address: str) -> str:
+def _network_name(address: str) -> str:
     return f"net-{address.rpartition('.')[0].replace('.', '-')}"
 
 
@@ -74,16 +75,16 @@ def with_networks(machines: Sequence[SiteMachine], nodes: str) -> tuple[list[str
     for machine in machines:
         for word, address in machine.addresses.items():
             by_word.setdefault(word, {})[machine.name] = address
-    taken = [ipaddress.IPv4Network(nodes)]
+    used = [ipaddress.IPv4Network(nodes)]
     lines: list[str] = []
     names: dict[str, str] = {}
     for word, addresses in by_word.items():
         network = around(addresses.values())
-        if network is None or any(network.overlaps(other) for other in taken):
+        if network is None or any(network.overlaps(earlier) for earlier in used):
             continue
-        taken.append(network)
+        used.append(network)
         names[word] = _free_name(word, {*names.values()})
-        public = _OUTSIDE.fullmatch(word) or not network.is_private  # which the nodes' firewalls must not trust
+        public = _OUTSIDE.fullmatch(word) or not network.is_private  # the nodes' firewalls must not trust it
         outside = ", external: true" if public else ""
         on = fold(addresses)
         lines.append(f"{names[word]}: {{cidr: {network}, nodes: {quoted(on)}{outside}}}   # guess: the prefix")

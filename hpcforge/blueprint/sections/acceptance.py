@@ -36,12 +36,12 @@ class SmokeTestSection(Section):
 class SmokeTests(Section):
     """The tests that must pass."""
 
-    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
+    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # the folders that this model was made from
 
     def by_name(self) -> dict[str, SmokeTestSection]:
-        """Those that the blueprint asks for."""
-        asked = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: test for name, test in asked.items() if test is not None}
+        """Return the selected tests."""
+        sections = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: test for name, test in sections.items() if test is not None}
 
 
 class AcceptanceSection(Section):
@@ -79,36 +79,36 @@ def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTestSection]:
     return create_model(title, __base__=SmokeTestSection, __doc__=SmokeTestSection.__doc__, options=options)
 
 
-MARGIN_S = 60  # a job outlives its tests' limits by this, so that Slurm never ends one before we do
+MARGIN_S = 60  # limit of a job beyond its tests' limits: Slurm must not end a test before hpcforge does
 
 Findings = Iterator[Finding]
 Sets = tuple[tuple[str, ...], ...]
 
 
 def asked_min(time_limit_s: float) -> int:
-    """Minutes that Slurm is asked for: it knows no seconds here."""
+    """Return the minutes of the job's limit: Slurm has no seconds there."""
     return ceil((time_limit_s + MARGIN_S) / 60)
 
 
 def time_limit_s(test: SmokeTestSection, spec: SmokeTestSpec) -> int:
-    """How long a test may take."""
+    """Return the time limit of a test."""
     return round(minutes(test.time_limit or spec.time_limit) * 60)
 
 
-def sets_of(test: SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
+def sets_of(test: SmokeTestSection, known_names: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
     """Return the node sets that a test spans one after the other, each once. Raise NodeSetError."""
     if test.nodes == (node_sets.EACH_PARTITION,):
         return tuple(dict.fromkeys(partitions))
-    return tuple(dict.fromkeys(node_sets.expand(text, known) or () for text in test.nodes))
+    return tuple(dict.fromkeys(node_sets.expand(text, known_names) or () for text in test.nodes))
 
 
 def acceptance_findings(
     draft: Draft,
-    known: node_sets.KnownNames | None,
+    known_names: node_sets.KnownNames | None,
     workers: Sequence[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
 ) -> Findings:
-    """Yield what is wrong with users and tests. `known` are the words for workers, None where nodes are in doubt.
+    """Yield errors of users and tests. `known_names` are the words for workers, None if the nodes have errors.
 
     `partitions` have their nodes and time limits; none where they are not known.
     """
@@ -116,38 +116,38 @@ def acceptance_findings(
     if acceptance is None:
         return
     yield from _run_as(draft, acceptance)
-    given, folders = acceptance.tests.by_name(), acceptance.tests.folders
-    if not given and draft.intact("acceptance", "tests"):
+    tests, folders = acceptance.tests.by_name(), acceptance.tests.folders
+    if not tests and draft.intact("acceptance", "tests"):
         yield Finding(("acceptance", "tests"), "no test is named", f"there are {', '.join(folders)}", key=True)
-    if known is None:
+    if known_names is None:
         return
     if any(set(nodes) - set(workers) for nodes, _ in partitions.values()):
-        partitions = {}  # a name that is wrong there may be why a test is in none
-    for name, test in given.items():
+        partitions = {}  # a wrong name there may keep a test out of every partition
+    for name, test in tests.items():
         if draft.intact("acceptance", "tests", name):
-            yield from findings_of(name, test, folders[name].spec, known, frozenset(workers), partitions)
+            yield from findings_of(name, test, folders[name].spec, known_names, frozenset(workers), partitions)
 
 
 def findings_of(
     name: str,
     test: SmokeTestSection,
     spec: SmokeTestSpec,
-    known: node_sets.KnownNames,
+    known_names: node_sets.KnownNames,
     workers: frozenset[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
 ) -> Findings:
     """Yield why a test can never run. `partitions` have their nodes and time limits; none where they are not known."""
-    where: Loc = ("acceptance", "tests", name, "nodes")
+    nodes_loc: Loc = ("acceptance", "tests", name, "nodes")
     if node_sets.EACH_PARTITION in test.nodes:
         if len(test.nodes) > 1:
-            yield Finding(where, "`each partition` already covers every set", "write it alone, or name the sets")
+            yield Finding(nodes_loc, "`each partition` already covers every set", "write it alone, or name the sets")
         for partition, (nodes, _) in partitions.items():
-            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition, test, spec)
+            yield from _never_runs(nodes_loc, tuple(nodes), {partition: partitions[partition]}, partition, test, spec)
         return
     for index, text in enumerate(test.nodes):
-        loc: Loc = where if len(test.nodes) == 1 else (*where, index)
+        loc: Loc = nodes_loc if len(test.nodes) == 1 else (*nodes_loc, index)
         try:
-            names = node_sets.expand(text, known)
+            names = node_sets.expand(text, known_names)
         except node_sets.NodeSetError as error:
             yield Finding(loc, str(error), error.hint or None)
             continue
@@ -167,13 +167,13 @@ def _never_runs(
     loc: Loc,
     names: tuple[str, ...],
     partitions: Mapping[str, tuple[Sequence[str], str]],
-    what: str,
+    subject: str,
     test: SmokeTestSection,
     spec: SmokeTestSpec,
 ) -> Findings:
     """Yield that nodes are too few, or that no partition has them all, or none that has gives a job time enough."""
     if len(names) < spec.needs.nodes:
-        message = f"`{what}` can never run: it needs {spec.needs.nodes} nodes, and {len(names)} are named"
+        message = f"`{subject}` can never run: it needs {spec.needs.nodes} nodes, and {len(names)} are named"
         yield Finding(loc, message, "name more workers, or remove the test")
         return
     span = set(names)
@@ -184,11 +184,11 @@ def _never_runs(
             for partition, (nodes, _) in partitions.items()
             if span & set(nodes)
         ]
-        has = ", ".join(f"{partition} has {nodes}" for partition, nodes in parts) or "none has any"
+        shares = ", ".join(f"{partition} has {nodes}" for partition, nodes in parts) or "none has any"
         sets = ", ".join(f'"{nodes}"' for _, nodes in parts)
         yield Finding(
             loc,
-            f"`{what}` can never run: no partition has all of {hostlist.fold(names)} ({has})",
+            f"`{subject}` can never run: no partition has all of {hostlist.fold(names)} ({shares})",
             f"use a set for each partition: nodes: each partition; or nodes: [{sets}]"
             if parts
             else "add a partition that has them",
@@ -229,7 +229,7 @@ def _run_as(draft: Draft, acceptance: AcceptanceSection) -> Findings:
 
 
 def _administrators(draft: Draft) -> set[str]:
-    """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
+    """Return users with sudo on the nodes: the blueprint's, and hpcforge's login account."""
     access: AccessSection | None = draft.sections["access"]
     users: dict[str, UserSection] = draft.sections["users"] or {}
     own = {access.user} if access is not None and draft.intact("access", "user") else set()

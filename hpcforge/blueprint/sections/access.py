@@ -66,7 +66,7 @@ class GroupSection(Section):
 
 
 def people_findings(draft: Draft) -> Iterator[Finding]:
-    """Yield what is wrong with numbers, groups, and the way in."""
+    """Yield errors of numbers, groups and the login account."""
     users: dict[str, UserSection] = draft.sections["users"] or {}
     owners: dict[int, str] = {}
     for name, user in users.items():
@@ -76,7 +76,7 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     yield from _groups(draft, users)
     access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
-        yield from _way_in(access.user, users[access.user])
+        yield from _login_account(access.user, users[access.user])
 
 
 def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]:
@@ -93,15 +93,15 @@ def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]
         first = owners.setdefault(group.gid, f"`{name}`")
         if first != f"`{name}`":
             yield Finding(("groups", name, "gid"), f"gid {group.gid} is taken by {first}", "each group needs its own")
-    known = draft.keys("groups")
+    declared = draft.keys("groups")
     for name, user in users.items() if draft.keys_intact("groups") else ():
         for place, group_name in enumerate(user.groups):
-            if group_name not in known:
-                hint = did_you_mean(group_name, known) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
+            if group_name not in declared:
+                hint = did_you_mean(group_name, declared) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
                 yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 
-def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
+def _login_account(name: str, user: UserSection) -> Iterator[Finding]:
     """Check the settings of hpcforge's login account."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:
@@ -118,7 +118,7 @@ def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
 
 
 def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Iterator[Finding]:
-    """Yield a finding for a name that is no user; with a directory none, since the controller checks it there."""
+    """Yield a finding for an unknown user; with a directory none, since the controller checks the name there."""
     users = draft.keys("users")
     if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
         return

@@ -12,8 +12,8 @@ from hpcforge.blueprint.sections.services import Services, ServiceSection, has_d
 from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT, AccountSection, Limits, SlurmSection
 from hpcforge.blueprint.validate import Draft, Finding
 
-ROOT = "root"  # the account that Slurm has anyway, of which all others are part
-USUAL_QOS = "normal"  # the QOS that it has anyway
+ROOT = "root"  # Slurm's own account, the parent of all others
+USUAL_QOS = "normal"  # Slurm's own QOS
 _OF_ACCOUNTS = ("allowaccounts", "denyaccounts")  # parameters of partitions, in lower case
 _OF_QOS = ("allowqos", "denyqos")
 _SHOWN = 6  # names
@@ -22,7 +22,7 @@ Findings = Iterator[Finding]
 
 
 def accounting_findings(draft: Draft) -> Findings:
-    """Yield names that there are not, circles, and who could run nothing."""
+    """Yield unknown names, circles, and users who could not run jobs."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
@@ -44,22 +44,22 @@ def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
         return
     accounting = services.by_name().get("accounting")
     if accounting:
-        yield from _of_the_site(slurm, accounting)
+        yield from _external_accounting(slurm, accounting)
         if slurm.qos and not draft.keys("slurm", "accounts") and not accounting.outside:
             message = "QOS are enforced, so Slurm refuses jobs of users without an account, and `accounts` has none"
             hint = "add `accounts` with their users, unless you add both by `sacctmgr`"
             yield Finding(("slurm", "qos"), message, hint, severity="warning", key=True)
         return
-    said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
-    for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
-        said += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
-    said += (loc for loc, _ in _listed(slurm, (*_OF_ACCOUNTS, *_OF_QOS)))
-    for loc in said:
+    locs: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
+    for name, partition in slurm.partitions.items():  # slurmctld does not start with one of these and without slurmdbd
+        locs += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
+    locs += (loc for loc, _ in _listed(slurm, (*_OF_ACCOUNTS, *_OF_QOS)))
+    for loc in locs:
         hint = f"add it under `services`: `accounting: {{on: {slurm.controller}}}`"
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
 
 
-def _of_the_site(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
+def _external_accounting(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
     """Check accounting shared with other clusters, which this blueprint must not change; slurmdbd has one backup."""
     if accounting.outside[2:]:
         hint = "the second is used while the first is down"
@@ -95,7 +95,10 @@ def directory_findings(draft: Draft) -> Findings:
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.keys_intact("users") or not draft.intact("services") or not has_directory(draft):
         return
-    listed = (*(each.users for each in slurm.accounts.values()), *(each.users for each in slurm.reservations.values()))
+    listed = (
+        *(section.users for section in slurm.accounts.values()),
+        *(section.users for section in slurm.reservations.values()),
+    )
     names = dict.fromkeys(user for users in listed for user in users)
     unknown = [name for name in names if name not in draft.keys("users")]
     if unknown:
@@ -125,7 +128,7 @@ def _accounts_of_partitions(slurm: SlurmSection, accounts: Collection[str]) -> F
 
 
 def _names_of_partitions(draft: Draft, slurm: SlurmSection) -> Findings:
-    """Yield partitions that there are not, and groups that only a distribution could have."""
+    """Yield unknown partitions, and groups that only a distribution could have."""
     partitions = draft.keys("slurm", "partitions")
     for loc, (name, *_) in _listed(slurm, ("alternate",), lower=False):
         if name not in partitions and draft.keys_intact("slurm", "partitions"):
@@ -150,27 +153,29 @@ def _listed(slurm: SlurmSection, keys: Collection[str], *, lower: bool = True) -
 
 
 def _qos(slurm: SlurmSection, qos_names: Collection[str]) -> Findings:
-    known = tuple(dict.fromkeys((*qos_names, USUAL_QOS)))
-    named: list[tuple[Loc, str]] = []
+    declared = tuple(dict.fromkeys((*qos_names, USUAL_QOS)))
+    references: list[tuple[Loc, str]] = []
     for name, qos in slurm.qos.items():
-        named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(qos.preempt))
+        references += (
+            (("slurm", "qos", name, "preempt", place), preempted) for place, preempted in enumerate(qos.preempt)
+        )
     for name, partition in slurm.partitions.items():
-        named += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
-    for where, words in _listed(slurm, _OF_QOS) if qos_names or slurm.accounts else ():
-        named += ((where, word) for word in words)
+        references += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
+    for place_loc, words in _listed(slurm, _OF_QOS) if qos_names or slurm.accounts else ():
+        references += ((place_loc, word) for word in words)
     for name, account in slurm.accounts.items():
         loc: Loc = ("slurm", "accounts", name)
         limits: list[tuple[Loc, Limits]] = [(loc, account)]
         limits += (((*loc, "users", user), of_user) for user, of_user in account.users.items())
-        for where, each in limits:
-            named += (((*where, "qos", place), qos_name) for place, qos_name in enumerate(each.qos))
-            named += [((*where, "default_qos"), each.default_qos)] if each.default_qos else []
-            if each.default_qos and each.qos and each.default_qos not in each.qos:
-                message = f"{quote(each.default_qos)} is not among the QOS that its jobs may have"
-                yield Finding((*where, "default_qos"), message, f"add it to `qos`: {', '.join(each.qos)}")
-    for where, word in named:
-        if word not in known:
-            yield Finding(where, f"{quote(word)} is not a QOS of this blueprint", did_you_mean(word, known))
+        for place_loc, limit in limits:
+            references += (((*place_loc, "qos", place), qos_name) for place, qos_name in enumerate(limit.qos))
+            references += [((*place_loc, "default_qos"), limit.default_qos)] if limit.default_qos else []
+            if limit.default_qos and limit.qos and limit.default_qos not in limit.qos:
+                message = f"{quote(limit.default_qos)} is not among the QOS that its jobs may have"
+                yield Finding((*place_loc, "default_qos"), message, f"add it to `qos`: {', '.join(limit.qos)}")
+    for place_loc, word in references:
+        if word not in declared:
+            yield Finding(place_loc, f"{quote(word)} is not a QOS of this blueprint", did_you_mean(word, declared))
     for name, circle in _circles({name: qos.preempt for name, qos in slurm.qos.items()}):
         message = f"QOS cannot preempt each other: {' before '.join(circle)}"
         yield Finding(("slurm", "qos", name, "preempt"), message, "decide which comes first")
@@ -178,17 +183,17 @@ def _qos(slurm: SlurmSection, qos_names: Collection[str]) -> Findings:
 
 def _circles(first: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each circle once: where it was found, and the names on the way round."""
-    done: set[str] = set()
+    finished: set[str] = set()
     for start in first:
-        way = [start]
+        path = [start]
         ways = [iter(first[start])]
         while ways:
             successor = next(ways[-1], None)
             if successor is None:
                 ways.pop()
-                done.add(way.pop())
-            elif successor in way:
-                yield way[-1], (*way[way.index(successor) :], successor)
-            elif successor in first and successor not in done:
-                way.append(successor)
+                finished.add(path.pop())
+            elif successor in path:
+                yield path[-1], (*path[path.index(successor) :], successor)
+            elif successor in first and successor not in finished:
+                path.append(successor)
                 ways.append(iter(first[successor]))

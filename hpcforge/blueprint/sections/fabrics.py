@@ -1,7 +1,7 @@
 """The `fabrics` section: the links between nodes, before a switch is bought.
 
-A fabric says its topology by name and what it is made of; how many switches and cables that takes, and which port goes
-where, is computed (`hpcforge.design.fabric`).
+A fabric has the name of its topology and its parts. The number of switches and cables, and the port of each cable, are
+computed (`hpcforge.design.fabric`).
 """
 
 from __future__ import annotations
@@ -118,15 +118,15 @@ class FabricSection(Section):
     )
 
 
-# What `fabrics` says wrongly of itself, of nodes and of racks. Pure.
+# Errors of `fabrics` in itself, and against nodes and racks. Pure.
 
 
 Findings = Iterator[Finding]
-Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
-NodeSet = Callable[[Loc, str], tuple[tuple[str, ...] | None, list[Finding]]]  # the nodes of a set, and what is wrong
+Reference = Callable[[Loc, Iterable[str]], Findings]  # yields the names that are not nodes of the blueprint
+NodeSet = Callable[[Loc, str], tuple[tuple[str, ...] | None, list[Finding]]]  # gives the nodes of a set and its errors
 
 _TREES = ("fat-tree", "rail-optimised", "dragonfly+")
-# Keys that mean something in some topologies only.
+# Keys for some topologies only.
 _ONLY: dict[str, tuple[str, ...]] = {
     "rails": ("rail-optimised",),
     "links": ("single-switch", "leaf-pair", "fat-tree", "dragonfly", "dragonfly+"),
@@ -154,11 +154,11 @@ def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> It
 
 
 def _keys(loc: Loc, fabric: FabricSection) -> Findings:
-    """Yield keys that the topology does not know, and those that it needs."""
+    """Yield keys that do not belong to the topology, and missing ones."""
     for key, topologies in _ONLY.items():
         if key in fabric.model_fields_set and fabric.topology not in topologies:
-            known = topologies[0] if len(topologies) == 1 else f"{', '.join(topologies[:-1])} or {topologies[-1]}"
-            hint = "say `rails`" if key == "links" else f"it is for {known}"
+            supported = topologies[0] if len(topologies) == 1 else f"{', '.join(topologies[:-1])} or {topologies[-1]}"
+            hint = "say `rails`" if key == "links" else f"it is for {supported}"
             yield Finding((*loc, key), f"a {fabric.topology} has no {quote(key)}", hint, key=True)
     if fabric.topology == "rail-optimised" and fabric.rails is None:
         yield Finding(loc, "`rails` is missing", "the number of links of a node, each to its own leaf", key=True)
@@ -190,44 +190,46 @@ def _bond(loc: Loc, fabric: FabricSection, bond: str | None, links: int) -> Find
 def _endpoints(loc: Loc, fabric: FabricSection, node_set: NodeSet) -> Findings:
     owner: dict[str, str] = {}
     for name, ends in fabric.endpoints.items():
-        where = (*loc, "endpoints", name)
+        ends_loc = (*loc, "endpoints", name)
         if (ends.count is None) == (ends.nodes is None):
             message = f"{quote(name)} needs one of `count` and `nodes`, not {'both' if ends.count else 'neither'}"
             yield Finding(
-                where, message, "count: machines outside this blueprint; nodes: nodes of this blueprint", key=True
+                ends_loc, message, "count: machines outside this blueprint; nodes: nodes of this blueprint", key=True
             )
         if ends.nodes is None:
             continue
-        names, wrong = node_set((*where, "nodes"), ends.nodes)
+        names, wrong = node_set((*ends_loc, "nodes"), ends.nodes)
         yield from wrong
         twice = [node for node in names or () if owner.setdefault(node, name) != name]
         if twice:
-            yield Finding((*where, "nodes"), f"{hostlist.fold(twice)} is also in {quote(owner[twice[0]])}")
+            yield Finding((*ends_loc, "nodes"), f"{hostlist.fold(twice)} is also in {quote(owner[twice[0]])}")
 
 
 def _subnet_manager(loc: Loc, fabric: FabricSection, reference: Reference) -> Findings:
-    manager, where = fabric.subnet_manager, (*loc, "subnet_manager")
+    manager, manager_loc = fabric.subnet_manager, (*loc, "subnet_manager")
     if manager is None:
         return
     if fabric.kind not in ("infiniband", "omni-path"):
-        yield Finding(where, f"{fabric.kind} has no subnet manager", "it is for infiniband and omni-path", key=True)
+        yield Finding(
+            manager_loc, f"{fabric.kind} has no subnet manager", "it is for infiniband and omni-path", key=True
+        )
     elif manager not in ("on-switch", "external"):
-        yield from reference(where, (manager,))
+        yield from reference(manager_loc, (manager,))
 
 
 def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
     racks = {name for key in draft.keys("site", "racks") for name in hostlist.expand(key)}
-    seen: set[str] = set()
+    listed: set[str] = set()
     for index, text in enumerate(fabric.switches_in):
-        where = (*loc, "switches_in", index)
+        rack_loc = (*loc, "switches_in", index)
         names = hostlist.expand(text)
         unknown = [name for name in names if name not in racks]
         if unknown:
-            yield unknown_racks(where, unknown, racks)
-        twice = [name for name in names if name in seen]
+            yield unknown_racks(rack_loc, unknown, racks)
+        twice = [name for name in names if name in listed]
         if twice:
-            yield Finding(where, f"rack {hostlist.fold(twice)} is named twice")
-        seen.update(names)
+            yield Finding(rack_loc, f"rack {hostlist.fold(twice)} is named twice")
+        listed.update(names)
 
 
 def unknown_models(draft: Draft, switches: Iterable[str], cables: Iterable[str]) -> Findings:

@@ -12,7 +12,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.section import Section
 
-# How a blueprint names GPUs of a node, what instances they are cut into (MIG), and how many jobs share one.
+# GPUs of a node in a blueprint: their names, their division into instances (MIG), and their jobs. Pure.
 
 
 ALL = "all"
@@ -48,11 +48,11 @@ def gpus_named(text: str, count: int) -> tuple[int, ...]:
     """Return the GPUs in a `GpuSet`, for a node that has `count`: all of those, or the listed ones, present or not."""
     if text == ALL:
         return tuple(range(count))
-    found: dict[int, None] = {}
+    indices: dict[int, None] = {}
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found |= dict.fromkeys(range(int(first), int(last or first) + 1))
-    return tuple(found)
+        indices |= dict.fromkeys(range(int(first), int(last or first) + 1))
+    return tuple(indices)
 
 
 Instances = Annotated[v.Whole, Field(ge=1, le=7)]
@@ -69,7 +69,7 @@ class MigShape(Section):
     )
 
 
-# The section `software.amd`: what nodes with GPUs of AMD get. Pure.
+# The section `software.amd`: software for nodes with AMD's GPUs. Pure.
 
 
 _Version = Annotated[
@@ -158,7 +158,7 @@ class Sources(Section):
     nvidia: NvidiaRepositorySection | None = Field(None, description="The package repository for `software.nvidia`.")
 
 
-# The section `software.preinstalled`: what nodes with GPUs have that hpcforge does not install. Pure.
+# The section `software.preinstalled`: software on nodes with GPUs that hpcforge does not install. Pure.
 
 
 _FULL = r"[0-9]{1,6}(?:\.[0-9]{1,6}){1,3}"

@@ -20,10 +20,10 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.sections.gpus import MigProfile, MigShape
 
-GUESS = "guess: "  # how the source of an unpublished number begins; its reason follows
+GUESS = "guess: "  # prefix of the source of an unpublished number; its reason follows
 FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie", "superchip"]
-GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's fans
-Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
+GpuCooling = Literal["passive", "active", "liquid"]  # passive: cooled by the chassis's fans
+Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # IEC 60320, except the busbar
 Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
 Airflow = Literal["front-to-rear", "rear-to-front", "side-to-rear", "passive", "mixed"]
 CableKind = Literal["twisted-pair", "dac", "aoc", "optics", "adapter"]  # optics: two transceivers and fibre
@@ -44,7 +44,7 @@ class CatalogEntry(Section):
     like: v.ModelName | None = Field(None, description="The model to start from; the values here replace its own.")
     sources: dict[v.Fact, v.Sentence] = Field({}, description="The source of each value, by its name; *: all others.")
 
-    table: ClassVar[str]  # of the catalog, which has models of this kind
+    table: ClassVar[str]  # table of the catalog with models of this kind
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -381,9 +381,9 @@ def inherit(entry: AnEntry, parent: AnEntry) -> AnEntry:
     """Return the parent's facts with those of the entry in their place, section by section; sources go along."""
     merged = _over(entry, parent, skip={"like", "sources", "description"})
     own = set(entry.model_fields_set) - {"like", "sources"}
-    kept = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
-    said = {fact: _source(entry, fact) for fact in own}
-    sources = {fact: source for fact, source in {**kept, **said}.items() if source}
+    inherited = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
+    overriding = {fact: _source(entry, fact) for fact in own}
+    sources = {fact: source for fact, source in {**inherited, **overriding}.items() if source}
     return merged.model_copy(update={"sources": sources, "like": entry.like, "description": entry.description})
 
 

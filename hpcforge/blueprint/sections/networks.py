@@ -59,21 +59,21 @@ class InventoryNetwork(Section):
     cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
 
 
-# What `networks` says wrongly of itself, of fabrics and of nodes; addresses are checked once all are known. Pure.
+# Errors of `networks` in itself, and against fabrics and nodes. Addresses are checked later, when all are known. Pure.
 
 
 Findings = Iterator[Finding]
 
-# The largest IP packet, bytes. InfiniBand: what is left of its 4 KiB MTU in datagram mode (RFC 4391: 4 bytes of
-# header); connected mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of
-# data-centre switches (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
+# The largest IP packet, bytes. InfiniBand: its 4 KiB MTU less 4 bytes of header in datagram mode (RFC 4391); connected
+# mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of data-centre switches
+# (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
 LARGEST_MTU = {"infiniband": 4_092, "roce": 9_216, "ethernet": 9_216, "omni-path": 10_236}
 _MTU_CONNECTED = 65_520
 _NO_VLANS = ("infiniband", "omni-path")
 
 
 def is_bmc(name: str, network: NetworkSection) -> bool:
-    """Whether a network is that of management controllers."""
+    """Return whether a network is that of management controllers."""
     return name == "bmc" if network.bmc is None else network.bmc
 
 
@@ -90,7 +90,7 @@ def primary(networks: Mapping[str, NetworkSection], fabrics: Mapping[str, Fabric
     wired = [
         name for name, network in ours.items() if network.fabric is None or _kind(network, fabrics) not in _NO_VLANS
     ]
-    return next((found[0] for found in (booting, list(ours), wired) if len(found) == 1), None)
+    return next((candidates[0] for candidates in (booting, list(ours), wired) if len(candidates) == 1), None)
 
 
 def _kind(network: NetworkSection, fabrics: Mapping[str, FabricSection]) -> str | None:
@@ -126,8 +126,8 @@ def _without_link(loc: Loc, network: NetworkSection, fabric: FabricSection, node
     sets = [fabric.nodes, *(ends.nodes for ends in fabric.endpoints.values() if ends.nodes)]
     linked = [node_set((), text)[0] for text in sets]
     names = node_set((), network.nodes)[0] if network.nodes is not None else ()
-    if names and all(each is not None for each in linked):
-        without = [name for name in names if not any(name in each for each in linked if each)]
+    if names and all(nodes is not None for nodes in linked):
+        without = [name for name in names if not any(name in nodes for nodes in linked if nodes)]
         if without:
             message = f"{hostlist.fold(without)} {'has' if len(without) == 1 else 'have'} no link to {network.fabric}"
             hint = f"leave them out here, or add them to `fabrics.{network.fabric}`"
@@ -140,8 +140,8 @@ def _purpose(loc: Loc, name: str, network: NetworkSection) -> Findings:
             loc, "`nodes` is missing: the nodes on this network of the site", 'nodes: "head01,login01"', key=True
         )
     if network.boot and (network.external or is_bmc(name, network)):
-        what = "the site's" if network.external else "for management controllers"
-        yield Finding((*loc, "boot"), f"the addresses of nodes cannot be on a network that is {what}", key=True)
+        purpose = "the site's" if network.external else "for management controllers"
+        yield Finding((*loc, "boot"), f"the addresses of nodes cannot be on a network that is {purpose}", key=True)
 
 
 def _carried(loc: Loc, network: NetworkSection, fabric: FabricSection) -> Findings:
@@ -167,16 +167,16 @@ def _carried(loc: Loc, network: NetworkSection, fabric: FabricSection) -> Findin
 
 def _together(networks: Mapping[str, NetworkSection], fabrics: Mapping[str, FabricSection]) -> Findings:
     """Yield what networks say of one cable that cannot be true of both, and that none is for nodes."""
-    seen: dict[tuple[str, int | None], str] = {}
+    first_by_cable: dict[tuple[str, int | None], str] = {}
     for name, network in networks.items():
         if network.fabric is None:
             continue
-        first = seen.setdefault((network.fabric, network.vlan), name)
+        first = first_by_cable.setdefault((network.fabric, network.vlan), name)
         if first != name:
-            where = "untagged" if network.vlan is None else f"in VLAN {network.vlan}"
+            tag = "untagged" if network.vlan is None else f"in VLAN {network.vlan}"
             yield Finding(
                 ("networks", name, "fabric" if network.vlan is None else "vlan"),
-                f"`{first}` and `{name}` are both {where} on {network.fabric}: each hears the other's broadcasts",
+                f"`{first}` and `{name}` are both {tag} on {network.fabric}: each hears the other's broadcasts",
                 "give one a VLAN of its own" if _kind(network, fabrics) not in _NO_VLANS else "one subnet a fabric",
                 severity="warning" if network.vlan is None else "error",
             )

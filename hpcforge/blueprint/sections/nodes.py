@@ -130,16 +130,16 @@ class Override(Section):
     reason: v.Sentence = Field(description="Why this node differs; shown with every message about the override.")
 
 
-FACTS = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")  # that an override may set, beside GPUs
+FACTS = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")  # overrides may set these, and GPUs
 
 
 @dataclass(frozen=True, eq=False)
 class NodeHardware:
     """The hardware of a node, or of nodes that are alike."""
 
-    server: Server  # the model, with the facts of the override; its `gpus` are still those that it is sold with
-    gpus: GpusSection | None  # that the node has; None: none
-    overridden: frozenset[str]  # the facts that the override sets, and "gpus"
+    server: Server  # the model with the facts of the override; its `gpus` stay those of the model
+    gpus: GpusSection | None  # GPUs of the node; None: it has none
+    overridden: frozenset[str]  # the overridden facts, and "gpus"
 
 
 def alike(key: str, overrides: Mapping[str, Override]) -> Iterator[tuple[tuple[str, ...], Override | None]]:
@@ -155,9 +155,9 @@ def hardware_of(group: NodeGroup, override: Override | None, server: Server) -> 
     """Return what a node has: by its override, else its group, else the server model."""
     if override is None:
         return NodeHardware(server, gpus_of(group, None, server), frozenset())
-    said = {fact: value for fact in FACTS if (value := getattr(override, fact)) is not None}
-    overridden = frozenset(said) | ({"gpus"} if override.gpus else set())
-    return NodeHardware(server.model_copy(update=said), gpus_of(group, override, server), overridden)
+    overrides = {fact: value for fact in FACTS if (value := getattr(override, fact)) is not None}
+    overridden = frozenset(overrides) | ({"gpus"} if override.gpus else set())
+    return NodeHardware(server.model_copy(update=overrides), gpus_of(group, override, server), overridden)
 
 
 def gpus_of(group: NodeGroup, override: Override | None, server: Server) -> GpusSection | None:

@@ -1,6 +1,6 @@
-"""Services: a mapping of name to where it runs (`on`), or which outside service stands in (`external`).
+"""Services: a mapping of name to its nodes (`on`), or to an outside service (`external`).
 
-A role declares what it offers under `services:` in its role.yaml; the blueprint's section follows from that.
+A role declares its services under `services:` in its role.yaml; the blueprint's section follows from that.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ class ServiceSection(Section):
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """What stands in for it."""
+        """Return the addresses of the outside service."""
         return getattr(self, "external", ())
 
 
 class Services(Section):
     """What the cluster cannot do without."""
 
-    offers: ClassVar[Mapping[str, Offer]] = {}  # what it was made from
+    offers: ClassVar[Mapping[str, Offer]] = {}  # the offers that this model was made from
 
     def by_name(self) -> dict[str, ServiceSection]:
-        """Those that the blueprint says something of."""
-        said = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: service for name, service in said.items() if service is not None}
+        """Return the services that the blueprint sets."""
+        sections = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: service for name, service in sections.items() if service is not None}
 
 
 def services_model(offers: Mapping[str, Offer]) -> type[Services]:
@@ -107,6 +107,6 @@ def _listed(listed: ListValue) -> Any:
 
 
 def has_directory(draft: Draft) -> bool:
-    """Whether people of a directory exist on nodes beside the blueprint's users."""
+    """Return whether people of a directory exist on nodes beside the blueprint's users."""
     services: Services | None = draft.sections["services"]
     return services is not None and "directory" in services.by_name()

@@ -150,14 +150,14 @@ class SiteSection(Section):
     cabling: Cabling = Field(Cabling.model_construct(), description="Distances and rules for cable lengths.")
 
 
-# What the parts of a `site` section say about each other: racks, feeds, rows. Pure.
+# Errors between the parts of a `site` section: racks, feeds, rows. Pure.
 
 
 Findings = Iterator[Finding]
 
 
 def site_findings(draft: Draft) -> Findings:
-    """Yield what a site says wrongly of its own parts."""
+    """Yield contradictions within a site."""
     site: SiteSection | None = draft.sections["site"]
     if site is None:
         return
@@ -167,8 +167,8 @@ def site_findings(draft: Draft) -> Findings:
         yield from _row(site, {name for key in draft.keys("site", "racks") for name in hostlist.expand(key)})
     for name, feed in site.feeds.items():
         if feed.limit_w is not None and feed.amps is not None:
-            where = ("site", "feeds", name, "amps")
-            yield Finding(where, "`limit_w` and `amps` set the same thing", "give one of them", key=True)
+            amps_loc = ("site", "feeds", name, "amps")
+            yield Finding(amps_loc, "`limit_w` and `amps` set the same thing", "give one of them", key=True)
     for key, racks in site.racks.items():
         loc = ("site", "racks", key)
         if racks.pdu and not racks.feeds and draft.intact(*loc, "feeds"):
@@ -191,23 +191,23 @@ def _twice(site: SiteSection) -> Findings:
 
 
 def _row(site: SiteSection, racks: Set[str]) -> Findings:
-    seen: set[str] = set()
+    listed: set[str] = set()
     for index, text in enumerate(site.row):
         loc = ("site", "row", index)
         names = hostlist.expand(text)
         unknown = [name for name in names if name not in racks]
         if unknown:
             yield unknown_racks(loc, unknown, racks)
-        twice = [name for name in names if name in seen]
+        twice = [name for name in names if name in listed]
         if twice:
             yield Finding(loc, f"rack {hostlist.fold(twice)} is in the row twice")
-        seen.update(names)
+        listed.update(names)
 
 
 def unknown_racks(loc: Loc, unknown: list[str], racks: Iterable[str]) -> Finding:
-    """Say that names are no racks of the site."""
-    known = sorted(racks)
-    close = did_you_mean(unknown[0], known) if len(unknown) == 1 else None
-    hint = close or (f"its racks: {hostlist.fold(known)}" if known else "name racks under site.racks")
+    """Return a finding for names that are not racks of the site."""
+    rack_names = sorted(racks)
+    close = did_you_mean(unknown[0], rack_names) if len(unknown) == 1 else None
+    hint = close or (f"its racks: {hostlist.fold(rack_names)}" if rack_names else "name racks under site.racks")
     verb = "is not a rack" if len(unknown) == 1 else "are not racks"
     return Finding(loc, f"{quote(hostlist.fold(unknown))} {verb} of this site", hint)

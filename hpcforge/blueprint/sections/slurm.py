@@ -23,7 +23,7 @@ from hpcforge.blueprint.values import limit_s
 Enforced = Literal["cores", "memory", "gpus"]
 
 
-Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology
+Plugin = Literal["tree", "block", "flat"]  # plugins of Slurm for a topology
 
 
 class Reserve(Section):
@@ -41,7 +41,7 @@ class Reserve(Section):
     )
 
 
-TESTS_ACCOUNT = "hpcforge_tests"  # of the jobs of smoke tests: their usage counts for no group of people
+TESTS_ACCOUNT = "hpcforge_tests"  # account of smoke tests: their usage counts for no group of people
 
 
 class Tres(Section):
@@ -223,7 +223,7 @@ Findings = Iterator[Finding]
 
 
 def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) -> Findings:
-    """Yield names that there are not, and times without end. `workers` checks a set of them at a place."""
+    """Yield unknown names, and wrong times. `workers` checks a set of workers at a place."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "reservations"):
         return
@@ -242,14 +242,14 @@ def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) 
 
 
 def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None]) -> Findings:
-    """Yield reservations that share nodes and time, of which Slurm refuses the second. `nodes_of` expands a set."""
+    """Yield reservations that share nodes and time: Slurm refuses the second. `nodes_of` expands a set."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "reservations"):
         return
     nodes: Mapping[str, Set[str]] = {
         name: frozenset(nodes_of(reservation.nodes) or ())
         for name, reservation in slurm.reservations.items()
-        if "maint" not in reservation.flags  # those may overlap (reservations.html of Slurm)
+        if "maint" not in reservation.flags  # such reservations may overlap (reservations.html of Slurm)
     }
     for first, second in combinations(nodes, 2):
         shared = nodes[first] & nodes[second]
@@ -260,10 +260,10 @@ def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None])
             yield Finding(("slurm", "reservations", second, "nodes"), message, hint)
 
 
-def over(reservations: Mapping[str, ReservationSection], now: str) -> Findings:
-    """Yield reservations whose end is past; `now` is a time as `start` has it."""
+def over(reservations: Mapping[str, ReservationSection], current_time: str) -> Findings:
+    """Yield reservations that have ended; `current_time` has the form of `start`."""
     for name, reservation in reservations.items():
-        if _period(reservation)[1] <= _seconds(now):
+        if _period(reservation)[1] <= _seconds(current_time):
             message = f"the reservation `{name}` is over"
             hint = "another `start`; or remove it: Slurm has removed it, too"
             yield Finding(("slurm", "reservations", name, "start"), message, hint, severity="warning")

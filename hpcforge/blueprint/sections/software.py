@@ -101,15 +101,15 @@ def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     return create_model("Software", __base__=Software, __doc__=Software.__doc__, **fields)
 
 
-def _made(of: type[Section], description: str, fields: Mapping[str, Any]) -> tuple[type[Section], object]:
+def _made(base: type[Section], description: str, fields: Mapping[str, Any]) -> tuple[type[Section], object]:
     """Return a section with more fields, and itself as a field."""
-    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, **fields)
+    section = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **fields)
     return section, Field(section.model_construct(), description=description)
 
 
 _NVIDIA = ("software", "sources", "nvidia")
 _BROUGHT = "remove it here: this lists software that hpcforge does not install"
-_THREE_NUMBERS_SINCE, _NUMBERS = 530, 3  # such as 535.261.03, 550.163.01, 580.159.04; 495.46 had two
+_THREE_NUMBERS_SINCE, _NUMBERS = 530, 3  # 535.261.03, 550.163.01, 580.159.04; but 495.46 has two
 _LICENCES = {
     "driver": "of the driver the License For Customer Use of NVIDIA Software (nvidia.com/en-us/drivers/nvidia-license)",
     "cuda": "of CUDA the End User License Agreement (docs.nvidia.com/cuda/eula)",
@@ -128,28 +128,28 @@ def variable_findings(draft: Draft) -> Iterator[Finding]:
 
 
 def software_findings(draft: Draft) -> Iterator[Finding]:
-    """Check that what is installed is not brought, too, and that what comes from NVIDIA's repository may."""
+    """Check that preinstalled software is not also installed, and that NVIDIA's repository is allowed if used."""
     software: Software | None = draft.sections["software"]
     if software is None or not all(draft.intact("software", key) for key in ("nvidia", "preinstalled", "sources")):
         return
     yield from _partial_versions(software)
-    asked = software.nvidia
-    if asked is not None:
-        yield from _brought_too(software, asked)
+    nvidia = software.nvidia
+    if nvidia is not None:
+        yield from _brought_too(software, nvidia)
     if software.sources.nvidia is None:
         return
-    if asked is None:
+    if nvidia is None:
         hint = "say what under `software.nvidia`, or remove it"
         yield Finding(_NVIDIA, "nothing is installed from NVIDIA's repository", hint, key=True)
     elif not software.sources.nvidia.licence_accepted:
-        licences = "; ".join(text for key, text in _LICENCES.items() if getattr(asked, key))
+        licences = "; ".join(text for key, text in _LICENCES.items() if getattr(nvidia, key))
         message = f"NVIDIA's licences of these packages are not accepted: {licences}"
         yield Finding(_NVIDIA, message, "read them, and write `licence_accepted: true` here", key=True)
 
 
-def _brought_too(software: Software, asked: NvidiaSection) -> Iterator[Finding]:
+def _brought_too(software: Software, nvidia: NvidiaSection) -> Iterator[Finding]:
     for key in ("driver", "modules", "dcgm", "container_toolkit"):
-        if getattr(asked, key) and getattr(software.preinstalled, key) is not None:
+        if getattr(nvidia, key) and getattr(software.preinstalled, key) is not None:
             yield Finding(("software", "preinstalled", key), f"`software.nvidia` already installs the {key}", _BROUGHT)
     if software.sources.nvidia and software.preinstalled.fabric_manager is not None:
         message = "NVIDIA's repository installs Fabric Manager too, at the driver's version"

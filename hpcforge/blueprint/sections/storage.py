@@ -20,7 +20,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.blueprint.visible_nodes import NamedNodes
 
-# Letters that systemd's names of units, /etc/exports and mount(8) all take as they are.
+# Letters that names of systemd units, /etc/exports and mount(8) all accept unescaped.
 Folder = Annotated[
     str,
     v.Matches(
@@ -109,7 +109,7 @@ class FileSystemSection(Section):
     needs: StorageNeedsSection | None = Field(None, description="Required capacity and speed.")
 
 
-# What `storage` says wrongly of nodes and of their folders. Pure.
+# Errors of `storage` against nodes and their folders. Pure.
 
 
 Findings = Iterator[Finding]
@@ -118,9 +118,9 @@ Reference = Callable[[Loc, Iterable[str]], Findings]
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 )
-_FEWEST_OF_SIX = 4  # mdadm(8)
-_FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
-_HELD = {  # not to be hidden, though what is beside it there may be
+_FEWEST_OF_SIX = 4  # drives of RAID 6: mdadm(8)
+_FREE_WITHIN = ("/usr/local",)  # folders in these that packages leave to a site
+_HELD = {  # a mount may not hide these, but may hide a folder next to them
     "/home": "the home of hpcforge's login user is there, and hpcforge could not log in while a server is down",
     "/mnt": "it is for temporary mounts",
     "/opt": "software is there, also hpcforge's",
@@ -130,11 +130,11 @@ _HELD = {  # not to be hidden, though what is beside it there may be
 
 
 def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -> Findings:
-    """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
+    """Yield errors of servers, of the nodes that mount, and of the mounted or served folders."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
     served: list[tuple[str, str, str]] = []
-    yield from _homes_said(systems)
+    yield from _home_settings(systems)
     for name, file_system in systems.items():
         loc = ("storage", name)
         yield from _source(draft, name, file_system, reference)
@@ -142,26 +142,26 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from wrong
         yield from _network(draft, declared, name, file_system, nodes)
         yield from _hides((*loc, "mount"), file_system.mount, "mounted", draft)
-        yield from _beside((*loc, "mount"), name, file_system.mount, nodes, mounts)
+        yield from _overlapping_mounts((*loc, "mount"), name, file_system.mount, nodes, mounts)
         mounts.append((name, file_system.mount, nodes))
         if file_system.path and file_system.server:
             yield from _hides((*loc, "path"), file_system.path, "served", draft)
             yield from _served(loc, file_system.server, file_system.path, served)
             yield from _at_home(loc, file_system.server, file_system.path, file_system.mount, nodes)
             served.append((name, file_system.server, file_system.path))
-    yield from _of_volumes(systems, declared, draft)
+    yield from _volume_shares(systems, declared, draft)
     yield from _outside_volumes(systems, declared, draft)
     yield from _administrators(draft, systems)
 
 
 def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: Reference) -> Findings:
-    """Where its files are: one of both."""
+    """Check that exactly one source has the files."""
     loc = ("storage", name)
     if not draft.intact(*loc):
         return
-    said = [f"`{key}`" for key in ("server", "external", "drives") if getattr(file_system, key) is not None]
-    if len(said) != 1:
-        many = " and ".join(said) or "none"
+    sources = [f"`{key}`" for key in ("server", "external", "drives") if getattr(file_system, key) is not None]
+    if len(sources) != 1:
+        many = " and ".join(sources) or "none"
         hint = "server and path: a node serves it; external: the site serves it; drives: each node's own drives"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif file_system.server is not None:
@@ -176,17 +176,17 @@ def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: 
             else "remove it; `mount` is the place on the node"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
-    yield from _of_drives(loc, file_system)
+    yield from _drive_settings(loc, file_system)
 
 
-def _of_drives(loc: Loc, file_system: FileSystemSection) -> Findings:
+def _drive_settings(loc: Loc, file_system: FileSystemSection) -> Findings:
     """Check the settings of drives."""
-    said = {
+    settings = {
         "raid": file_system.raid is not None,
         "quota_gib": file_system.quota_gib is not None,
         "keep_after_jobs": file_system.keep_after_jobs,
     }
-    for key in (key for key, there in said.items() if there and file_system.drives is None):
+    for key in (key for key, is_set in settings.items() if is_set and file_system.drives is None):
         yield Finding((*loc, key), f"`{key}` needs `drives`", "leave it out", key=True)
     count = counted(file_system.drives)[0] if file_system.drives is not None else 0
     if count == 1 and file_system.raid is not None:
@@ -213,38 +213,38 @@ def _network(
         hint = "rehearse on virtual machines: inventory: {lab: vm}"
         yield Finding(loc, "containers have only the network of their addresses", hint)
     elif network and (network.external or is_bmc(file_system.network, network)):
-        whose = "is the site's" if network.external else "has management controllers"
+        purpose = "is the site's" if network.external else "has management controllers"
         yield Finding(
-            loc, f"`{file_system.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own"
+            loc, f"`{file_system.network}` {purpose}: nodes serve nothing there", "take a network of the nodes' own"
         )
     elif network:
         yield from _not_on(draft, declared, loc, file_system.network, {file_system.server, *(nodes or ())})
 
 
 def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: set[str]) -> Findings:
-    """Those of the nodes that serve or mount it that are not on its network: that has who it says, else its fabric."""
+    """Yield nodes that serve or mount the file system without being on its network: by its `nodes`, else its fabric."""
     network_spec: NetworkSection = draft.sections["networks"][network]
     fabric: FabricSection | None = (draft.sections["fabrics"] or {}).get(network_spec.fabric or "")
     if network_spec.nodes is None and network_spec.fabric and fabric is None:
         return
-    where, said = f"networks.{network}", network_spec.nodes or "all"
+    section, node_set = f"networks.{network}", network_spec.nodes or "all"
     if network_spec.nodes is None and fabric is not None:
-        where, said = f"fabrics.{network_spec.fabric}", fabric.nodes
-    on = declared.named(draft, loc, said)[0]
-    missing = [] if on is None else [each for each in declared.group_of if each in nodes and each not in on]
+        section, node_set = f"fabrics.{network_spec.fabric}", fabric.nodes
+    on = declared.named(draft, loc, node_set)[0]
+    missing = [] if on is None else [node for node in declared.group_of if node in nodes and node not in on]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
-        hint = f"add {hostlist.fold(missing)} to `nodes` of `{where}`, or say in `on` who mounts it"
+        hint = f"add {hostlist.fold(missing)} to `nodes` of `{section}`, or say in `on` who mounts it"
         yield Finding(loc, f"{hostlist.fold(missing)} {verb} not on `{network}`", hint)
 
 
-def _homes_said(systems: Mapping[str, FileSystemSection]) -> Findings:
-    """Where homes of users are: at one place, which nodes share, and where they can write."""
-    said = [name for name, file_system in systems.items() if file_system.homes]
-    for name in said[1:]:
-        message = f"`{said[0]}` already has the homes"
+def _home_settings(systems: Mapping[str, FileSystemSection]) -> Findings:
+    """Check homes of users: one file system has them, nodes share it, and users can write."""
+    with_homes = [name for name, file_system in systems.items() if file_system.homes]
+    for name in with_homes[1:]:
+        message = f"`{with_homes[0]}` already has the homes"
         yield Finding(("storage", name, "homes"), message, "a user has one home: remove one of the two", key=True)
-    for name in said:
+    for name in with_homes:
         file_system, loc = systems[name], ("storage", name, "homes")
         if file_system.drives is not None:
             hint = "use server and path: a node creates them; or external: the site creates them"
@@ -258,11 +258,13 @@ def _nodes(
 ) -> tuple[frozenset[str] | None, list[Finding]]:
     """Return the nodes that mount it, None where they are not known, and the errors of the set."""
     if file_system.on is None:
-        known = declared.names_known and draft.intact("nodes")
+        sure = declared.names_known and draft.intact("nodes")
         if file_system.homes:
-            return frozenset(declared.group_of) if known else None, []
+            return frozenset(declared.group_of) if sure else None, []
         functions = ("worker",) if file_system.drives else ("worker", "login")
-        return frozenset(name for each in functions for name in declared.with_function(each)) if known else None, []
+        return frozenset(
+            name for function in functions for name in declared.with_function(function)
+        ) if sure else None, []
     loc = ("storage", name, "on")
     nodes, wrong = declared.named(draft, loc, file_system.on)
     if nodes == () and draft.intact("nodes"):
@@ -275,8 +277,8 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
     first = path.split("/")[1]
     own = [home for home in _homes(draft) if _within(home, path) or _within(path, home)]
     if path in _HELD:
-        other = "/homes" if path == "/home" else f"/srv/{loc[1]}"
-        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a separate folder, such as {other}")
+        example = "/homes" if path == "/home" else f"/srv/{loc[1]}"
+        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a separate folder, such as {example}")
     elif first in _SYSTEM and not any(_within(path, free) for free in _FREE_WITHIN):
         yield Finding(
             loc,
@@ -298,23 +300,25 @@ def _homes(draft: Draft) -> list[str]:
     return [f"/home/{name}" for name in names]
 
 
-def _beside(
+def _overlapping_mounts(
     loc: Loc,
     name: str,
     path: str,
     nodes: frozenset[str] | None,
     others: Iterable[tuple[str, str, frozenset[str] | None]],
 ) -> Findings:
-    """Mounts of the same nodes that are in each other's way."""
-    for other, where, there in others:
-        shared = nodes & there if nodes is not None and there is not None else frozenset()
+    """Yield mounts of the same nodes that hide each other."""
+    for second_name, second_path, second_nodes in others:
+        shared = nodes & second_nodes if nodes is not None and second_nodes is not None else frozenset()
         if not shared:
             continue
         which = hostlist.fold(sorted(shared))
-        if where == path:
-            yield Finding(loc, f"`{other}` is mounted at `{path}`, too, on {which}", "each needs a folder of its own")
-        elif _within(path, where) or _within(where, path):
-            inner, outer = (name, other) if _within(path, where) else (other, name)
+        if second_path == path:
+            yield Finding(
+                loc, f"`{second_name}` is mounted at `{path}`, too, on {which}", "each needs a folder of its own"
+            )
+        elif _within(path, second_path) or _within(second_path, path):
+            inner, outer = (name, second_name) if _within(path, second_path) else (second_name, name)
             message = (
                 f"`{inner}` is nested inside the mount `{outer}` on {which}; it disappears when `{outer}` is unmounted"
             )
@@ -328,8 +332,8 @@ def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str]
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
-def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
-    """Check shares of a volume: each is a folder in it, whose files stay."""
+def _volume_shares(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
+    """Check shares of a volume: each is a folder on it, and its files stay."""
     volumes = {name: file_system for name, file_system in systems.items() if file_system.drives}
     for name, file_system in systems.items():
         for volume, below in volumes.items():
@@ -357,30 +361,30 @@ def _outside_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNo
         for node in (_nodes(draft, declared, volume, file_system)[0] or ()) if file_system.drives else ():
             mounts.setdefault(node, []).append(file_system.mount)
     for name, file_system in systems.items():
-        path, there = file_system.path, mounts.get(file_system.server or "", [])
-        if path is None or not there or any(_within(path, mount) for mount in there):
+        path, volumes = file_system.path, mounts.get(file_system.server or "", [])
+        if path is None or not volumes or any(_within(path, mount) for mount in volumes):
             continue
         message = f"`{path}` is on the system disk of {file_system.server}, and on none of its volumes"
-        near = closest("/" + path.split("/")[1], there)
-        hint = f"did you mean `{near}/{path.rpartition('/')[2]}`?" if near else f"volumes: {', '.join(there)}"
+        near = closest("/" + path.split("/")[1], volumes)
+        hint = f"did you mean `{near}/{path.rpartition('/')[2]}`?" if near else f"volumes: {', '.join(volumes)}"
         yield Finding(("storage", name, "path"), message, hint, severity="warning")
 
 
 def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:
-    for other, host, where in others:
-        if server == host and (_within(path, where) or _within(where, path)):
-            message = f"`{path}` and `{where}` of `{other}` are nested on {server}"
+    for second_name, host, second_path in others:
+        if server == host and (_within(path, second_path) or _within(second_path, path)):
+            message = f"`{path}` and `{second_path}` of `{second_name}` are nested on {server}"
             hint = "nodes that mount one could reach the other's files; use separate folders"
             yield Finding((*loc, "path"), message, hint)
 
 
 def _within(path: str, folder: str) -> bool:
-    """Whether it is that folder, or somewhere in it."""
+    """Return whether it is that folder, or somewhere in it."""
     return path == folder or path.startswith(f"{folder}/")
 
 
 def _administrators(draft: Draft, systems: Mapping[str, FileSystemSection]) -> Findings:
-    """Warn of administrators whose homes nodes share: that of the login user stays on each node."""
+    """Warn of administrators whose homes are shared: the login user's home stays on each node."""
     if not draft.intact("access", "user"):
         return
     access: AccessSection | None = draft.sections["access"]

@@ -27,7 +27,7 @@ from hpcforge.blueprint.yaml_errors import (
 from hpcforge.blueprint.yaml_mistakes import lines as lines
 from hpcforge.blueprint.yaml_mistakes.lines import open_quote
 
-# Mistakes within braces and brackets: quotes, commas and closing brackets that are not there.
+# Mistakes within braces and brackets: missing quotes, commas and closing brackets.
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
 _UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
 _QUOTED = re.compile("\"[^\"]*+\"|'[^']*+'")
@@ -36,24 +36,24 @@ _STEM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-,"
 
 
 def within_brackets(refusal: Refusal) -> Told | None:
-    """Where the next entry, a comma or the closing bracket was expected."""
+    """Explain an error where the next entry, a comma or the closing bracket was expected."""
     looks = (open_quote, _hostlist, _left_open, _closed_wrongly, _between_entries)
-    return next((told for look in looks if (told := look(refusal))), None)
+    return next((explained for look in looks if (explained := look(refusal))), None)
 
 
 def _hostlist(refusal: Refusal) -> Told | None:
     """`{nodes: w[01-04]}`: the bracket is read as the beginning of a list."""
-    before = refusal.here[: refusal.column]
+    before = refusal.current[: refusal.column]
     stem = before[len(before.rstrip(_STEM)) :].lstrip(",")
-    if refusal.character != "[" or not stem or "]" not in refusal.here[refusal.column :]:
+    if refusal.character != "[" or not stem or "]" not in refusal.current[refusal.column :]:
         return None
     start = refusal.column - len(stem)
-    if start == indent(refusal.here) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
-        return None  # the key of the next line: what is above it was left open
-    found = _HOSTLIST.match(refusal.here, start)
-    text = found[0].rstrip(",") if found else ""
+    if start == indent(refusal.current) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
+        return None  # the key of the next line: the line above was left open
+    match = _HOSTLIST.match(refusal.current, start)
+    text = match[0].rstrip(",") if match else ""
     message = f"{quote(text)} needs quotes: within braces and brackets `[` begins a list"
-    hint = quote_it(key_before(refusal.here, start), text)
+    hint = quote_it(key_before(refusal.current, start), text)
     also = [str(line + 1) for line in range(refusal.line + 1, len(refusal.lines)) if _has_another(refusal.text(line))]
     if also:
         hint += f"; so in line{'s' * (len(also) > 1)} {', '.join(also[:_SHOWN])}{', ...' * (len(also) > _SHOWN)}"
@@ -62,7 +62,7 @@ def _hostlist(refusal: Refusal) -> Told | None:
 
 
 def _has_another(line: str) -> bool:
-    """Tell whether a line has a hostlist without quotes within braces."""
+    """Return whether a line has a hostlist without quotes within braces."""
     brace = line.find("{")
     return brace >= 0 and _UNQUOTED.search(line, brace) is not None
 
@@ -80,20 +80,29 @@ def _left_open(refusal: Refusal) -> Told | None:
     if comment >= 0 and (end := refusal.text(line).rfind(close)) > comment:
         begins = max(refusal.text(line).rfind(mark, 0, comment + 1) + len(mark) for mark in (": ", ", ", "{", "["))
         value = refusal.text(line)[begins:end].strip()
-        way = quote_it(key_before(refusal.text(line), begins), value)
+        advice = quote_it(key_before(refusal.text(line), begins), value)
         edit = refusal.inserted(line, begins, quoted(value), end - begins)
-        return message, Mark(line + 1, column + 1), f"what follows ` #` is a comment, with the `{close}`; {way}", edit
-    if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)) and _closed(refusal, line, column):
+        return (
+            message,
+            Mark(line + 1, column + 1),
+            f"what follows ` #` is a comment, with the `{close}`; {advice}",
+            edit,
+        )
+    if (
+        content(refusal.current)
+        and indent(refusal.current) > indent(refusal.text(line))
+        and _closed(refusal, line, column)
+    ):
         return _no_comma_above(refusal, last)
     if content(refusal.text(line)).endswith(opening):
         return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or remove it"
-    whole = content(refusal.text(last)).rstrip(",") + close
-    edit = {last: " " * indent(refusal.text(last)) + whole}
-    return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {quote(whole)}", edit
+    closed = content(refusal.text(last)).rstrip(",") + close
+    edit = {last: " " * indent(refusal.text(last)) + closed}
+    return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {quote(closed)}", edit
 
 
 def _closed(refusal: Refusal, line: int, column: int) -> bool:
-    """Tell whether what opens at a place is closed further on."""
+    """Return whether what opens at a place is closed further on."""
     depth = 0
     for number in range(line, len(refusal.lines)):
         text = _QUOTED.sub("", content(refusal.text(number)[column if number == line else 0 :]))
@@ -126,17 +135,17 @@ def _closed_wrongly(refusal: Refusal) -> Told | None:
 
 def _between_entries(refusal: Refusal) -> Told | None:
     """`{cores: 4 memory_gib: 8}`, `{reason: RMA 4711: out}`, `{a: {b: c} d: e}`."""
-    here, column = refusal.here, refusal.column
-    before = here[:column]
+    written, column = refusal.current, refusal.column
+    before = written[:column]
     if refusal.character == ":":
         start = 1 + max(before.rfind(mark) for mark in ",{[")
         key, colon, value = before[start:].partition(": ")
         if not colon or not value.strip() or value.lstrip()[:1] in "\"'":
             return None
         begins = start + len(key) + 2 + len(value) - len(value.lstrip())
-        whole = value_at(here, begins)
-        mark = Mark(refusal.line + 1, begins + 1, len(whole))
-        pair = quote(f"{key.strip()}: {quoted(whole)}")
+        text = value_at(written, begins)
+        mark = Mark(refusal.line + 1, begins + 1, len(text))
+        pair = quote(f"{key.strip()}: {quoted(text)}")
         first, _, word = value.strip().rpartition(" ")
         if first and re.fullmatch("[a-z_]+", word):
             comma = quote(f"{key.strip()}: {first.strip()}, {word}: ...")
@@ -145,7 +154,7 @@ def _between_entries(refusal: Refusal) -> Told | None:
                 mark,
                 f"write {comma}, or {pair}",
             )
-        edit = refusal.inserted(refusal.line, begins, quoted(whole), len(whole))
+        edit = refusal.inserted(refusal.line, begins, quoted(text), len(text))
         return "text with a colon needs quotes", mark, f"quote it: {pair}", edit
     if before.rstrip()[-1:] in ("}", "]", '"', "'"):
         hint = "write a comma between this and what stands before it"
@@ -155,7 +164,7 @@ def _between_entries(refusal: Refusal) -> Told | None:
 
 
 def nothing_there(refusal: Refusal) -> Told | None:
-    """Where a value was expected."""
+    """Explain an error where a value was expected."""
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if refusal.character == ",":
         return (
@@ -188,7 +197,7 @@ _LOOKS = (
     ("while scanning a block scalar", lines.first_character),
 )
 
-# What libyaml 0.2.5 and 0.2.6 call a problem, and we do; the first that fits.
+# Problems as libyaml 0.2.5 and 0.2.6 report them, in hpcforge's words; the first that fits is used.
 _PROBLEMS = (
     ("could not find expected ':'", "a key without a colon after it"),
     ("did not find expected ',' or ']'", "`,` or `]` is missing"),
@@ -247,10 +256,10 @@ def explain(error: yaml.YAMLError, source: SourceFile, text: str) -> Told:
         place.column,
         (begun.line, begun.column) if begun and marked.context else None,
     )
-    explained = [told for words, look in _LOOKS if words in message and (told := look(refusal))]
-    for what, where, hint, *edits in explained:
+    explained = [explanation for words, look in _LOOKS if words in message and (explanation := look(refusal))]
+    for summary, position, hint, *edits in explained:
         if all(refusal.parses(edit) for edit in edits):
-            return what, where, hint
+            return summary, position, hint
     if explained:
         return explained[0][0], explained[0][1], None
     hint = f"it begins in line {begun.line + 1}" if begun and begun.line < place.line else None

@@ -33,35 +33,35 @@ _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 def second_colon(refusal: Refusal) -> Told | None:
     """Detect a colon where none can be: in a value, or of a key that the line above has swallowed."""
-    here = refusal.here
-    key, colon, value = here[: refusal.column].partition(": ")
+    written = refusal.current
+    key, colon, value = written[: refusal.column].partition(": ")
     if colon and value.strip():
         begins = len(key) + 2 + len(value) - len(value.lstrip())
         if value.lstrip()[0] in "\"'{[":
             return None
-        whole = value_at(here, begins)
-        hint = quote_it(key.strip().removeprefix("- "), whole)
-        edit = refusal.inserted(refusal.line, begins, quoted(whole), len(whole))
-        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(whole)), hint, edit
+        text = value_at(written, begins)
+        hint = quote_it(key.strip().removeprefix("- "), text)
+        edit = refusal.inserted(refusal.line, begins, quoted(text), len(text))
+        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(text)), hint, edit
     above = refusal.above(refusal.line)
     if above is None:
         return None
-    told = _odd_space(refusal, refusal.line) or _no_pair(refusal, above)
-    if told is None and indent(here) > indent(refusal.text(above)):
+    explained = _odd_space(refusal, refusal.line) or _no_pair(refusal, above)
+    if explained is None and indent(written) > indent(refusal.text(above)):
         return _further(refusal, above)
-    return told
+    return explained
 
 
 def _further(refusal: Refusal, above: int) -> Told:
     """Report a line that begins further right than the one above, which has its value already."""
-    start, word = key_column(refusal.text(above)), first_word(refusal.here)
-    if _rarer(refusal, start, key_column(refusal.here)):
+    start, word = key_column(refusal.text(above)), first_word(refusal.current)
+    if _rarer(refusal, start, key_column(refusal.current)):
         return _out_of_line(refusal, above)
     message = (
         f"{quote(word)} is indented further than {quote(first_word(refusal.text(above)))} above it, which already "
         f"has a value"
     )
-    mark = Mark(refusal.line + 1, key_column(refusal.here) + 1, len(word))
+    mark = Mark(refusal.line + 1, key_column(refusal.current) + 1, len(word))
     edit = refusal.moved(refusal.line, start)
     return message, mark, f"begin it in column {start + 1}, if it belongs beside it", edit
 
@@ -79,23 +79,23 @@ def _no_pair(refusal: Refusal, line: int) -> Told | None:
         return "a merge conflict was left in the file", Mark(line + 1, start + 1, 7), hint
     if text.startswith(("//", "/*", ";")):
         return f"`{text[:2]}` begins no comment", Mark(line + 1, start + 1, 2), "a comment begins with `#`"
-    if told := _odd_space(refusal, line):
-        return told
+    if explained := _odd_space(refusal, line):
+        return explained
     if text[:1] == "-" and text[1:2] not in ("", " ", "-"):
         edit = refusal.inserted(line, start + 1, " ")
         return "no space after `-`", Mark(line + 1, start + 1), f"write {quote(f'- {text[1:]}')}", edit
     item = text.removeprefix("- ")
     start += len(text) - len(item)
-    if found := _NO_SPACE.fullmatch(item):
-        mark = Mark(line + 1, start + len(found[1]) + 1)
-        edit = refusal.inserted(line, start + len(found[1]) + 1, " ")
-        message = f"no space after the colon of {quote(found[1])}"
-        return message, mark, f"write {quote(f'{found[1]}: {found[2]}')}", edit
-    if (found := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
-        message = f"no colon after {quote(found[1])}"
-        pair = f"{found[1]}: {found[2] or ''}".strip()
+    if match := _NO_SPACE.fullmatch(item):
+        mark = Mark(line + 1, start + len(match[1]) + 1)
+        edit = refusal.inserted(line, start + len(match[1]) + 1, " ")
+        message = f"no space after the colon of {quote(match[1])}"
+        return message, mark, f"write {quote(f'{match[1]}: {match[2]}')}", edit
+    if (match := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
+        message = f"no colon after {quote(match[1])}"
+        pair = f"{match[1]}: {match[2] or ''}".strip()
         edit = refusal.inserted(line, start, pair, len(item))
-        return message, Mark(line + 1, start + 1, len(found[1])), f"write {quote(pair)}", edit
+        return message, Mark(line + 1, start + 1, len(match[1])), f"write {quote(pair)}", edit
     return None
 
 
@@ -110,14 +110,14 @@ def _odd_space(refusal: Refusal, line: int) -> Told | None:
 
 
 def no_key(refusal: Refusal) -> Told | None:
-    """Where a key was expected: at the beginning of a line, or after a value."""
-    if refusal.column == indent(refusal.here):
+    """Explain an error where a key was expected: at the beginning of a line, or after a value."""
+    if refusal.column == indent(refusal.current):
         return _stray_item(refusal) or _misaligned(refusal)
     return open_quote(refusal) or _after_the_end(refusal)
 
 
 def _stray_item(refusal: Refusal) -> Told | None:
-    if not is_item_line(refusal.here):
+    if not is_item_line(refusal.current):
         return None
     mark, message = Mark(refusal.line + 1, refusal.column + 1), "a list item where a key is expected"
     for line, _ in _levels(refusal):
@@ -138,7 +138,7 @@ def outside(refusal: Refusal) -> Told | None:
 
 def _misaligned(refusal: Refusal) -> Told | None:
     """Detect a key that begins in a column in which no open mapping has its keys."""
-    word, column = first_word(refusal.here), refusal.column
+    word, column = first_word(refusal.current), refusal.column
     levels = [(line, start) for line, start in _levels(refusal) if start != column]
     if not levels or not word:
         return None
@@ -148,9 +148,9 @@ def _misaligned(refusal: Refusal) -> Told | None:
         first = first_word(refusal.text(line))
         message = f"{quote(first)} is indented, but {quote(word)} in line {refusal.line + 1} is not"
         return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1", refusal.moved(line, 0)
-    beside = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
-    if beside and _rarer(refusal, beside[1], column):
-        return _out_of_line(refusal, beside[0])
+    nearest = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
+    if nearest and _rarer(refusal, nearest[1], column):
+        return _out_of_line(refusal, nearest[0])
     deeper = [level for level in levels if level[1] > column][-1:]
     higher = [level for level in levels if level[1] < column][:1]
     ways = [
@@ -162,17 +162,17 @@ def _misaligned(refusal: Refusal) -> Told | None:
     return message, mark, f"begin it in {', or in '.join(ways)}" if ways else None
 
 
-def _rarer(refusal: Refusal, column: int, other: int) -> bool:
-    """Tell whether fewer lines of the file have their keys in one column than in another."""
+def _rarer(refusal: Refusal, column: int, second: int) -> bool:
+    """Return whether fewer lines of the file have their keys in one column than in another."""
     columns = [key_column(refusal.text(line)) for line in range(len(refusal.lines)) if content(refusal.text(line))]
-    return columns.count(column) < columns.count(other)
+    return columns.count(column) < columns.count(second)
 
 
 def _out_of_line(refusal: Refusal, line: int) -> Told:
     """Report a line above that begins in the wrong column, as the line here shows."""
-    word, start, below = first_word(refusal.text(line)), key_column(refusal.text(line)), key_column(refusal.here)
+    word, start, below = first_word(refusal.text(line)), key_column(refusal.text(line)), key_column(refusal.current)
     message = (
-        f"{quote(word)} and {quote(first_word(refusal.here))} in line {refusal.line + 1} begin in different columns"
+        f"{quote(word)} and {quote(first_word(refusal.current))} in line {refusal.line + 1} begin in different columns"
     )
     hint = f"begin it in column {below + 1}"
     return message, Mark(line + 1, start + 1, len(word)), hint, refusal.moved(line, below, alone=True)
@@ -191,9 +191,9 @@ def _levels(refusal: Refusal) -> Iterator[tuple[int, int]]:
 
 
 def key_among_items(refusal: Refusal) -> Told | None:
-    """Where the next item of a list was expected."""
-    word = first_word(refusal.here)
-    if refusal.column != indent(refusal.here) or not word:
+    """Explain an error where the next item of a list was expected."""
+    word = first_word(refusal.current)
+    if refusal.column != indent(refusal.current) or not word:
         return None
     mark = Mark(refusal.line + 1, refusal.column + 1, len(word))
     ways = [
@@ -211,10 +211,10 @@ def open_quote(refusal: Refusal) -> Told | None:
         column = open_quote_of(refusal.text(line))
         if column is not None:
             return _unclosed_quote(refusal, line, column)
-    before = refusal.here[: refusal.column]
+    before = refusal.current[: refusal.column]
     opening = before.rfind(before[-1:], 0, -1) if before[-1:] in ("'", '"') else -1
     last = before[opening + 1 : -1].rpartition(",")[2].strip()
-    if opening >= 0 and last.endswith(":") and last[:-1].isidentifier():  # the text has the next key in it
+    if opening >= 0 and last.endswith(":") and last[:-1].isidentifier():  # the text contains the next key
         return _unclosed_quote(refusal, refusal.line, opening)
     return None
 
@@ -251,12 +251,12 @@ def _ends(text: str, column: int) -> list[int]:
 
 def _after_the_end(refusal: Refusal) -> Told | None:
     """Text after a value that its bracket or quote has ended."""
-    before, character = refusal.here[: refusal.column].rstrip(), refusal.character
+    before, character = refusal.current[: refusal.column].rstrip(), refusal.character
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if character in ("}", "]"):
         edit = refusal.inserted(refusal.line, refusal.column, "", 1)
         return f"`{character}` closes nothing", mark, "remove it, or write what it should close", edit
-    key, colon, value = refusal.here.partition(": ")
+    key, colon, value = refusal.current.partition(": ")
     if before[-1:] in ('"', "'"):
         text = content(value).strip(before[-1]).replace('"', "")
         return (
@@ -276,7 +276,7 @@ def first_character(refusal: Refusal) -> Told | None:
     line = refusal.line if refusal.begun is None or "any token" in refusal.message else refusal.begun[0]
     text = refusal.text(line)
     if refusal.character == "\t" or " tab " in refusal.message:
-        tab = refusal.here.find("\t", refusal.column)
+        tab = refusal.current.find("\t", refusal.column)
         mark = Mark(refusal.line + 1, max(tab, 0) + 1)
         return "a tab: YAML is indented with spaces only", mark, "write spaces in its place"
     value = value_at(text, column)

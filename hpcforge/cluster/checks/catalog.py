@@ -28,7 +28,7 @@ _EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory
 
 @dataclass(frozen=True)
 class Shape:
-    """What is declared of one node, overrides applied; 0 where neither catalog nor override knows."""
+    """The declared facts of one node, with overrides; 0: neither catalog nor override has it."""
 
     sockets: int
     cores_per_socket: int
@@ -39,7 +39,7 @@ class Shape:
 
 
 def shape(group: NodeGroup, override: Override | None, catalog: Catalog) -> Shape:
-    """Return what is declared of a node whose hardware model is in the catalog."""
+    """Return the declared facts of a node whose hardware model is in the catalog."""
     hardware = hardware_of(group, override, catalog.servers[group.hardware])
     facts = {fact: getattr(hardware.server, fact) or 0 for fact in FACTS}
     gpus = hardware.gpus
@@ -49,7 +49,7 @@ def shape(group: NodeGroup, override: Override | None, catalog: Catalog) -> Shap
 def model_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Yield hardware and GPU models that the catalog does not have."""
     for key, group in (draft.sections["nodes"] or {}).items():
-        own = group.hardware in draft.keys("hardware")  # what is wrong there was said
+        own = group.hardware in draft.keys("hardware")  # another check reports errors there
         if group.hardware not in catalog.servers and not own and draft.intact("nodes", key, "hardware"):
             yield Finding(
                 ("nodes", key, "hardware"),
@@ -68,7 +68,7 @@ def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
 
 
 def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Check that workers are known well enough to be scheduled, and larger than what is reserved of them."""
+    """Check that workers have the facts for scheduling, and more cores and memory than the reserve."""
     if not draft.intact("overrides"):
         return
     overrides: dict[str, Override] = draft.sections["overrides"] or {}
@@ -104,18 +104,18 @@ def _swallowed(declared: Shape, reserve: Reserve) -> Iterator[str]:
 
 
 def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collection[str]) -> Finding:
-    """Say what is not known of the machines of a group, and the one entry that says it for all that have the model."""
+    """Return a finding for unknown facts of a group's machines, with the entry that sets them for their model."""
     values = ", ".join(f"{fact}: {_EXAMPLE[fact]}" for fact in facts)
     if hardware in own:
-        way = f"under `hardware`, add to `{hardware}`: {values}"
+        advice = f"under `hardware`, add to `{hardware}`: {values}"
     elif own:
-        way = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
+        advice = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
     else:
-        way = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
+        advice = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
     return Finding(
         ("nodes", key, "hardware"),
         f"the catalog has no {', '.join(facts)} of {quote(hardware)}, which workers need",
-        f"{way} (use your own numbers, from `lscpu` and `free -g`)",
+        f"{advice} (use your own numbers, from `lscpu` and `free -g`)",
     )
 
 
@@ -140,18 +140,18 @@ def system_findings(draft: Draft, catalog: Catalog) -> Findings:
 
 
 def _drivers(draft: Draft, catalog: Catalog, software: Software) -> Findings:
-    """Check that there is a GPU for what is installed."""
+    """Check that installed drivers have a GPU."""
     if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
-    for vendor, asked in (("nvidia", software.nvidia), ("amd", software.amd)):
+    for vendor, section in (("nvidia", software.nvidia), ("amd", software.amd)):
         models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
-        if asked is not None and not any(has_driver(model, catalog, vendor) for model in models):
+        if section is not None and not any(has_driver(model, catalog, vendor) for model in models):
             message = f"no node has an {vendor.upper()} GPU, so nothing would be installed"
             yield Finding(("software", vendor), message, "remove it, or add `gpus:` to a group of nodes", key=True)
 
 
 def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
-    """Whether a vendor's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
+    """Return whether a vendor's driver is installed for a model, even if stand-ins replace it in a rehearsal."""
     return catalog.gpus[model].vendor in (vendor, "none")
 
 
@@ -161,9 +161,9 @@ def _slurm_fabric(draft: Draft) -> Findings:
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
-    known = draft.keys("fabrics")
-    if fabric is not None and fabric not in known:
-        hint = did_you_mean(fabric, known) or "name it under `fabrics`"
+    declared = draft.keys("fabrics")
+    if fabric is not None and fabric not in declared:
+        hint = did_you_mean(fabric, declared) or "name it under `fabrics`"
         yield Finding((*loc, "fabric"), f"{quote(fabric)} is not a fabric of this blueprint", hint)
 
 
@@ -188,13 +188,13 @@ def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
 
 
 def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
-    known = [
+    supported = [
         " ".join(key)
         for key, distribution in catalog.distributions.items()
         if distribution.package_manager in PACKAGE_MANAGERS
     ]
     message = f"{system} has {by}: hpcforge installs packages only with {' or '.join(PACKAGE_MANAGERS)}"
-    return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
+    return Finding(("software", "os", "name"), message, f"use one of {', '.join(supported)}")
 
 
 def _frameworks(draft: Draft, catalog: Catalog, system: Distribution | None, frameworks: Frameworks) -> Findings:
@@ -214,9 +214,9 @@ def _pytorch(
     draft: Draft, catalog: Catalog, system: Distribution | None, loc: tuple[str, str, str, int], version: str
 ) -> Findings:
     """Check that a version of PyTorch has a build for the nodes; of the first the distribution's package will do."""
-    known = dict.fromkeys(build.version for build in catalog.pytorch)
-    if version not in known:
-        yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
+    versions = dict.fromkeys(build.version for build in catalog.pytorch)
+    if version not in versions:
+        yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(versions)}")
         return
     models = sorted(set(gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)))
     device = pytorch_device(models, catalog)
@@ -255,9 +255,9 @@ def _framework(draft: Draft, system: Distribution | None, loc: tuple[str, str, s
         message = f"unknown {framework.title} version {quote(version)}"
         yield Finding(loc, message, f"known: {', '.join(framework.versions)}")
     elif system and framework.build(version, system.python, system.libc) is None:
-        has = ", ".join(dict.fromkeys(build.python for build in framework.builds if build.version == version))
+        pythons = ", ".join(dict.fromkeys(build.python for build in framework.builds if build.version == version))
         message = f"no pinned wheels of {framework.title} {version} for Python {system.python}"
-        yield Finding(loc, f"{message} of {system.name} {system.release}", f"there are some for Python {has}")
+        yield Finding(loc, f"{message} of {system.name} {system.release}", f"there are some for Python {pythons}")
     elif system:
         yield from _no_depot(draft, framework.title)
 

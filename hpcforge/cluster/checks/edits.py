@@ -1,4 +1,4 @@
-"""Edits of a blueprint and its inventory before they are written: right files, in which no other machine moves."""
+"""Edits of a blueprint and its inventory before they are written: the files are valid, and no other machine moves."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
     proposed = Proposed(old, new)
     if proposed.changed:
-        anew = load(loaded.blueprint_path, loaded.inventory_path, instead=new, judged=True)
-        _refuse_what_moves(loaded.cluster, anew.cluster, names)
+        edited_inputs = load(loaded.blueprint_path, loaded.inventory_path, instead=new, judged=True)
+        _refuse_what_moves(loaded.cluster, edited_inputs.cluster, names)
     return proposed
 
 
@@ -71,7 +71,7 @@ def propose_machines(loaded: Loaded, values: Mapping[tuple[str, str], object]) -
 
 
 def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) -> None:
-    """Other machines stand where they stand: a list that goes by position must not give them another place."""
+    """Refuse edits that move other machines: a list by position must not give them another place."""
     for old in before.nodes:
         new = after.by_name.get(old.name)
         if new is not None and old.name not in names and _place(new) != _place(old):

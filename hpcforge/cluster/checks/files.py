@@ -19,46 +19,49 @@ from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.cluster.nvidia import wanted_fingerprint
 
-# Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file.
+# Check the public key file of a package repository, and read its fingerprint. Pure, but reads the file.
 _BLOCK = re.compile(
     r"\A\s*(-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z]+: [^\n]*\n)*\n((?:[A-Za-z0-9+/=]{1,76}\n)+)"
     r"-----END PGP PUBLIC KEY BLOCK-----)\s*\Z"
 )
 _CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\n?\Z")
-_PUBLIC_KEY = 6  # the tag of the packet with which a key begins (RFC 9580, 5)
+_PUBLIC_KEY = 6  # the tag of a key's first packet (RFC 9580, 5)
 
 
 def armoured(path: Path) -> str:
     """Return the key in a file, its lines unchanged. Raise ValueError where it is not one."""
-    found = _BLOCK.match(_text(path))
-    if found is None:
+    match = _BLOCK.match(_text(path))
+    if match is None:
         raise ValueError(path.name)
-    return f"{found[1]}\n"
+    return f"{match[1]}\n"
 
 
-def _repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield errors in the file of a key with the fingerprint `wanted`; None: no fingerprint is set."""
+def _repository_key_problems(path: Path, expected: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield errors in the file of a key with the `expected` fingerprint; None: no fingerprint is set."""
     name = quote(path.name)
     try:
         if not path.exists():
             yield f"there is no file {name} there", f"{_RELATIVE}; looked for as {path}"
             return
-        found = _fingerprint(armoured(path)) if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
+        actual = _fingerprint(armoured(path)) if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
     except (OSError, ValueError) as error:
         if isinstance(error, OSError):
             yield f"{name} cannot be read: {error.strerror}", None
             return
-        found = None
-    if found is None:
+        actual = None
+    if actual is None:
         yield (
             f"{name} is not exactly one OpenPGP public key in ASCII armour",
             f"{_RELATIVE}; `gpg --export --armor FINGERPRINT` writes one",
         )
-    elif wanted is None:
-        yield f"the key in {name} is {found}, and the expected fingerprint is missing", "add it as `fingerprint` here"
-    elif found != wanted:
+    elif expected is None:
         yield (
-            f"the key in {name} is {found}, not {wanted}",
+            f"the key in {name} is {actual}, and the expected fingerprint is missing",
+            "add it as `fingerprint` here",
+        )
+    elif actual != expected:
+        yield (
+            f"the key in {name} is {actual}, not {expected}",
             "use the right file; or, if your mirror signs with its own key, add its `fingerprint` here",
         )
 
@@ -68,7 +71,7 @@ def _text(path: Path) -> str:
 
 
 def _fingerprint(text: str) -> str | None:
-    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2); None if there is none."""
+    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2), or None."""
     block = _BLOCK.match(text)
     try:
         data = base64.b64decode(_CHECKSUM.sub("", block[2]) if block else "", validate=False)
@@ -84,16 +87,16 @@ def _first_packet(data: bytes) -> bytes | None:
     """Return the body of the first packet, where it is a public key's of less than 64 KiB."""
     if len(data) < 6 or not data[0] & 0x80:
         return None
-    if data[0] & 0x40:  # the newer form: a length of one or two octets
+    if data[0] & 0x40:  # the newer format, with a length of one or two octets
         tag, first = data[0] & 0x3F, data[1]
         start, length = (2, first) if first < 192 else (3, (first - 192 << 8) + data[2] + 192)
-        known = first < 224
+        has_length = first < 224
     else:
         tag, octets = data[0] >> 2 & 0xF, 1 << (data[0] & 3)
         start, length = 1 + octets, int.from_bytes(data[1 : 1 + octets], "big")
-        known = octets < 8
+        has_length = octets < 8
     body = data[start : start + length]
-    return body if known and tag == _PUBLIC_KEY and 0 < length == len(body) < 1 << 16 else None
+    return body if has_length and tag == _PUBLIC_KEY and 0 < length == len(body) < 1 << 16 else None
 
 
 _MAX_BYTES = 64 << 10
@@ -112,7 +115,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
+    """Yield errors of a file with public keys; never its content, which may be a private key."""
     name = quote(path.name)
     try:
         if not path.exists():
@@ -188,17 +191,17 @@ def _own(path: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether a path leads to something; not if a part of it is too long, or may not be entered."""
+    """Return whether a path leads to something; not if a part of it is too long, or may not be entered."""
     try:
         return path.exists()
     except OSError:
         return False
 
 
-def _role_problems(path: Path, given: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with the folder of a site's Ansible role."""
+def _role_problems(path: Path, written: str) -> Iterator[tuple[str, str | None]]:
+    """Yield errors of the folder of a site's Ansible role."""
     if not is_there(path) or not path.is_dir():
-        yield f"there is no folder {quote(given)}", _RELATIVE
+        yield f"there is no folder {quote(written)}", _RELATIVE
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
         yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None
     elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):

@@ -1,4 +1,4 @@
-"""Check GPUs of nodes: those that the blueprint does not name, those without a driver, those of overrides. Pure."""
+"""Check GPUs of nodes: missing in the blueprint, without a driver, or overridden. Pure."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from hpcforge.cluster.shards import shards
 
 
 def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
-    """Workers by group whose chassis takes GPUs, and of which neither blueprint nor catalog says which they have."""
+    """Return workers by group whose chassis takes GPUs, although neither blueprint nor catalog names GPUs for them."""
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
     overrides: dict[str, Override] = draft.sections["overrides"] or {}
-    found = {}
+    by_group = {}
     for key, group in groups.items():
         server = catalog.servers.get(group.hardware)
         if server is None or "worker" not in group.functions:
             continue
         if server.gpus_max or (server.gpus_max is None and server.gpu_form_factors):
-            found[key] = [
+            by_group[key] = [
                 name for names, override in alike(key, overrides) for name in names if _unknown(group, override, server)
             ]
-    return {key: names for key, names in found.items() if names}
+    return {key: names for key, names in by_group.items() if names}
 
 
 def _unknown(group: NodeGroup, override: Override | None, server: Server) -> bool:
     hardware = hardware_of(group, override, server)
-    return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs is known
+    return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs counts as known
 
 
 def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Warn of workers whose GPUs are not known: Slurm would have none of them to give."""
+    """Warn of workers with unknown GPUs: Slurm would have none for jobs."""
     if not draft.intact("parts") or not draft.intact("overrides"):
         return
     yield from _other_counts(draft, catalog)
@@ -73,19 +73,19 @@ def example(group: NodeGroup, catalog: Catalog) -> str:
 
 
 def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] | None = None) -> Iterator[Finding]:
-    """Warn of nodes that hpcforge installs from an image, and whose GPUs get no driver.
+    """Warn of nodes that an image is installed on, and whose GPUs get no driver.
 
-    Without `nodes`: those with a `system_disk`, which is for the installer alone.
+    Without `nodes`: the nodes with a `system_disk`, which only the installer uses.
     """
     if nodes is None:
         nodes = [node for node in cluster.nodes if node.system_disk != SystemDisk()]
-    known, brought = [node for node in nodes if node.gpus and not node.gpus.fake], software.preinstalled
+    with_gpus, brought = [node for node in nodes if node.gpus and not node.gpus.fake], software.preinstalled
     nvidia = f'nvidia: {{driver: "{brought.driver or "VERSION"}", modules: {brought.modules or "open"}}}'
     for vendor, installed, product, line in (
         ("nvidia", cluster.nvidia, "NVIDIA driver", nvidia),
         ("amd", cluster.amd, "firmware for AMD's driver", 'amd: {rocm: "VERSION"}'),
     ):
-        of_vendor = [node for node in known if node.gpus and node.gpus.vendor == vendor]
+        of_vendor = [node for node in with_gpus if node.gpus and node.gpus.vendor == vendor]
         names = [node.name for node in of_vendor if installed is None or not installed.on(node)]
         if names and vendor == "nvidia" and brought.driver:
             message = f"{hostlist.fold(names)} get no {product} by an image: `preinstalled` installs nothing"
@@ -96,12 +96,12 @@ def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] 
             yield Finding(("software",), message, f"{hint} (docs/software.md)", "warning", key=True)
 
 
-# MIG instances and shards that a node's group has and that an override to other GPUs takes away.
+# MIG instances and shards of a node's group that an override to other GPUs removes.
 _Counted = Callable[[NodeGroup, GpusSection, GpusSection | None], int]
 
 
 def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Warn of each override whose node gets fewer MIG instances or shards than the other nodes of its group."""
+    """Warn of overrides that leave a node fewer MIG instances or shards than the others of its group."""
     if not all(map(draft.intact, ("nodes", "overrides", "parts", "hardware"))):
         return
     groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
@@ -117,36 +117,36 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
     server = catalog.servers[group.hardware]
     usual, own = gpus_of(group, None, server), gpus_of(group, override, server)
     if usual is None:
-        return  # mig_findings and shard_findings say so
+        return  # mig_findings and shard_findings report it
     kinds: tuple[tuple[str, str, _Counted], ...] = (
         ("mig", "MIG instances", _instances),
         ("shards", "shards", _shards),
     )
-    for field, what, counted in kinds:
-        there, left = counted(group, usual, usual), counted(group, usual, own)
-        if left < there:
+    for field, unit, counted in kinds:
+        declared, remaining = counted(group, usual, usual), counted(group, usual, own)
+        if remaining < declared:
             message = (
-                f"{quote(name)} gets {left or 'none'} of the {there} {what} of a node of {quote(key)}: "
-                f"its override says {_said(own)}, and `{field}` of {quote(key)} is for {_said(usual)}"
+                f"{quote(name)} gets {remaining or 'none'} of the {declared} {unit} of a node of {quote(key)}: "
+                f"its override says {_describe(own)}, and `{field}` of {quote(key)} is for {_describe(usual)}"
             )
             if own is None or own.model == usual.model:
                 hint = "ignore this if the node has no more; jobs that ask for them run on other nodes"
             else:
-                hint = f"to have {what} on it, make it a separate group, with `{field}` for its GPUs"
+                hint = f"to have {unit} on it, make it a separate group, with `{field}` for its GPUs"
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)
 
 
-def _said(gpus: GpusSection | None) -> str:
+def _describe(gpus: GpusSection | None) -> str:
     return f"{gpus.count} x {gpus.model}" if gpus else "no GPUs"
 
 
 def _instances(group: NodeGroup, usual: GpusSection, gpus: GpusSection | None) -> int:
-    """How many a node of these GPUs has: none of another model than the group's, as `layout` decides."""
+    """Return the number for a node with these GPUs: 0 for another model than the group's, as in `layout`."""
     if gpus is None or gpus.model != usual.model:
         return 0
     by_gpu: dict[int, int] = {}
-    for named, counts in group.mig.items():
-        by_gpu |= dict.fromkeys(gpus_named(named, gpus.count), sum(counts.values()))
+    for gpu_set, counts in group.mig.items():
+        by_gpu |= dict.fromkeys(gpus_named(gpu_set, gpus.count), sum(counts.values()))
     return sum(many for index, many in by_gpu.items() if index < gpus.count)
 
 

@@ -19,16 +19,16 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster
 
-# Nodes with less memory than what is placed on them takes, by what roles declare.
+# Nodes with less memory than their services take, as roles declare it.
 _GIB = 1024  # MiB
 
 
 def memory_findings(
     blueprint: Blueprint, cluster: Cluster, catalog: Catalog, memory: Mapping[str, RoleMemory]
 ) -> Iterator[Finding]:
-    """Yield machines with services whose memory is less than the sum; unknown memory and rehearsals are not judged."""
-    placed: dict[str, dict[str, float]] = {}  # by node: what is placed on it, and its MiB
-    usual: dict[str, float] = {}  # what every node has
+    """Yield machines whose services need more memory than they have; unknown memory and rehearsals are not checked."""
+    placed: dict[str, dict[str, float]] = {}  # MiB by service, by node
+    usual: dict[str, float] = {}  # services of every node
     for role, takes in memory.items():
         mib = takes.need.mib + takes.need.per_node_mib * len(cluster.nodes)
         for name in takes.services:
@@ -100,13 +100,13 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
 
 
 def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield networks whose packets are larger than a switch of their fabric carries, where that is published."""
+    """Yield networks whose packets are larger than a switch of their fabric carries, if that is published."""
     fabrics = draft.sections["fabrics"] or {}
     for name, network in (draft.sections["networks"] or {}).items():
         fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
         if fabric is None or network.mtu is None or not draft.intact(*loc):
             continue
-        if network.mtu > LARGEST_MTU[fabric.kind]:  # another finding says so
+        if network.mtu > LARGEST_MTU[fabric.kind]:  # another check reports it
             continue
         for model in dict.fromkeys(filter(None, (fabric.switch, fabric.spine_switch))):
             switch = catalog.switches.get(model)
@@ -118,24 +118,24 @@ def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
             yield Finding(loc, message, f"mtu: {switch.mtu_max}, or another switch model", severity="warning")
 
 
-def _likes(section: Loc, own: Mapping[str, CatalogEntry], known: Collection[str]) -> Findings:
+def _likes(section: Loc, own: Mapping[str, CatalogEntry], models: Collection[str]) -> Findings:
     """Yield entries that are like nothing there is, or like themselves."""
     for name, entry in own.items():
         loc = (*section, name, "like")
-        if entry.like and entry.like not in known:
+        if entry.like and entry.like not in models:
             message = f"neither the catalog nor this blueprint has the model {quote(entry.like)}"
-            yield Finding(loc, message, closest_or_all(entry.like, known))
+            yield Finding(loc, message, closest_or_all(entry.like, models))
         elif _circle(name, own):
             yield Finding(loc, f"{quote(name)} is based on itself, through {quote(entry.like or '')}")
 
 
 def _circle(name: str, own: Mapping[str, CatalogEntry]) -> bool:
-    """Tell whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
-    seen, at = {name}, own[name].like
-    while at and at in own and at not in seen:
-        seen.add(at)
+    """Return whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
+    visited, at = {name}, own[name].like
+    while at and at in own and at not in visited:
+        visited.add(at)
         at = own[at].like
-    return at == name and len(seen) > 1
+    return at == name and len(visited) > 1
 
 
 def _server(loc: Loc, server: Server, catalog: Catalog, draft: Draft) -> Findings:
@@ -145,16 +145,16 @@ def _server(loc: Loc, server: Server, catalog: Catalog, draft: Draft) -> Finding
         yield _unknown((*loc, "cpu"), server.cpu, catalog.cpus, "no processor model")
     if server.gpus and server.gpus.model not in catalog.gpus:
         yield _unknown((*loc, "gpus", "model"), server.gpus.model, catalog.gpus, "no GPU model")
-    for fact, texts, known, short, example in (
+    for fact, texts, models, short, example in (
         ("nics", server.nics, catalog.nics, _RATE, "a rate such as 200G"),
         ("nvme", server.nvme, catalog.drives, _SIZE, "a size such as 15.36TB"),
     ):
         for index, (_, model) in enumerate(map(counted, texts)):
-            if model not in known and not short.fullmatch(model):
+            if model not in models and not short.fullmatch(model):
                 yield Finding(
                     (*loc, fact, index),
                     f"{quote(model)} is neither a model of the catalog nor {example}",
-                    closest_or_all(model, known),
+                    closest_or_all(model, models),
                 )
 
 
@@ -170,5 +170,5 @@ def _site(site: SiteSection, catalog: Catalog) -> Findings:
             yield _unknown(("site", "feeds", name, "ups", "model"), feed.ups.model, catalog.ups, "no UPS model")
 
 
-def _unknown(loc: Loc, name: str, known: Iterable[str], what: str) -> Finding:
-    return Finding(loc, f"{quote(name)} is {what} of the catalog or of this blueprint", closest_or_all(name, known))
+def _unknown(loc: Loc, name: str, models: Iterable[str], kind: str) -> Finding:
+    return Finding(loc, f"{quote(name)} is {kind} of the catalog or of this blueprint", closest_or_all(name, models))

@@ -16,25 +16,27 @@ from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
 from hpcforge.design.fabric.graph import Fabric, PortMaps
 
 
-# Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node.
+# Default routes of nodes whose interfaces hpcforge configures: a missing one, and two on one node.
 def route_findings(cluster: Cluster) -> Iterator[Finding]:
     """Yield nodes that would have two default routes, and nodes without one whose services are on other networks."""
-    networks = {node.name: [each for them in carried(cluster, node).values() for each in them if not each.bmc]
-                for node in cluster.nodes}  # fmt: skip
+    networks = {
+        node.name: [network for several in carried(cluster, node).values() for network in several if not network.bmc]
+        for node in cluster.nodes
+    }
     yield from _two(cluster, networks)
     yield from _none(cluster, networks)
 
 
 def _two(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Finding]:
-    """Two networks with a gateway: only the route with the lowest metric is used, that of the first network.
+    """Yield nodes with two gateways: only the route with the lowest metric is used, that of the first network.
 
-    A network of the site beside one of the nodes' own is no mistake: the way through a node waits behind the site's.
+    A network of the site next to a network of nodes is no mistake: the route through a node has a higher metric.
     """
     several: dict[tuple[str, ...], list[str]] = {}
     for node in cluster.nodes:
-        routed = [each for each in networks[node.name] if each.configure and _is_routed(node, each)]
+        routed = [network for network in networks[node.name] if network.configure and _is_routed(node, network)]
         for external in (True, False):
-            names = tuple(each.name for each in routed if each.external == external)
+            names = tuple(network.name for network in routed if network.external == external)
             if len(names) > 1:
                 several.setdefault(names, []).append(node.name)
     for names, nodes in several.items():
@@ -44,12 +46,12 @@ def _two(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Fi
 
 
 def _none(cluster: Cluster, networks: Mapping[str, list[Network]]) -> Iterator[Finding]:
-    """No gateway although a service is reached through one. Networks that hpcforge leaves alone may have a route."""
+    """Yield nodes without a gateway whose services need one. Networks that hpcforge leaves alone may have a route."""
     lacking: dict[str, list[str]] = {}
     outside = list(_outside(cluster))
     for node in cluster.nodes:
         mine = networks[node.name]
-        if not mine or any(not each.configure or each.gateway for each in mine):
+        if not mine or any(not network.configure or network.gateway for network in mine):
             continue
         for service, address, users in outside:
             if users is None or node.name in users:
@@ -70,7 +72,7 @@ def _outside(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...] | Non
         used += [(address, service.on) for address in service.options.get("forward", ())]
         for address, users in used:
             if not address[:1].isdigit():
-                continue  # a name may be of a host on these networks
+                continue  # the name may be of a host on these networks
             if not any(ipaddress.IPv4Address(address) in subnet for subnet in subnets):
                 yield name, address, users
 
@@ -82,11 +84,11 @@ def _is_routed(node: Node, network: Network) -> bool:
 
 Findings = Iterator[Finding]
 
-_LONGEST = 15  # characters that Linux has for the name of an interface
+_LONGEST = 15  # length of an interface's name in Linux
 
 
 def interface_findings(cluster: Cluster) -> Findings:
-    """Yield what is wrong, or not known, of networks that nodes are to be set up for."""
+    """Yield errors and missing facts of networks that hpcforge configures on nodes."""
     fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
     shared: dict[str, list[Network]] = {}
     for network in cluster.networks:
@@ -96,11 +98,11 @@ def interface_findings(cluster: Cluster) -> Findings:
             yield Finding(
                 ("networks", network.name, "configure"), "hpcforge does not configure management controllers", key=True
             )
-    asked = {name: them for name, them in shared.items() if any(network.configure for network in them)}
-    for name, them in asked.items():
-        wrong = [*_names(them), *_agreed(them)] or [*_links(name, them, fabrics.get(name))]
-        yield from wrong or _unknown_ports(cluster, name, them, fabrics.get(name))
-    yield from _one_name_each(cluster, asked)
+    configured = {name: networks for name, networks in shared.items() if any(network.configure for network in networks)}
+    for name, networks in configured.items():
+        wrong = [*_names(networks), *_agreed(networks)] or [*_links(name, networks, fabrics.get(name))]
+        yield from wrong or _unknown_ports(cluster, name, networks, fabrics.get(name))
+    yield from _one_name_each(cluster, configured)
 
 
 def _names(networks: Sequence[Network]) -> Findings:
@@ -111,8 +113,8 @@ def _names(networks: Sequence[Network]) -> Findings:
         example = f"interface: {'bond0' if bonded(networks) else 'eth1'}{vlan}"
         if network.interface is None:
             if vlan or bonded(networks):
-                what = "the VLAN's interface" if vlan else "the bond"
-                yield Finding((*loc, "configure"), f"{what} has no name", example, key=True)
+                subject = "the VLAN's interface" if vlan else "the bond"
+                yield Finding((*loc, "configure"), f"{subject} has no name", example, key=True)
         elif len(network.interface) > _LONGEST:
             message = f"{quote(network.interface)} is longer than the {_LONGEST} characters of an interface's name"
             yield Finding((*loc, "interface"), message)
@@ -160,11 +162,11 @@ def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fab
     """Yield nodes without configured ports for their links."""
     links = fabric.links if fabric else 1
     ends = [(node, on_it) for node in cluster.nodes if (on_it := carried(cluster, node).get(name))]
-    here = {node.name: fabric.at(node.name) if fabric else None for node, _ in ends}
+    fabric_of = {node.name: fabric.at(node.name) if fabric else None for node, _ in ends}
     unknown = [
         node.name
         for node, on_it in ends
-        if not ports(node, here[node.name], own_networks(node, here[node.name], on_it), cluster.network)
+        if not ports(node, fabric_of[node.name], own_networks(node, fabric_of[node.name], on_it), cluster.network)
     ]
     loc: Loc = ("networks", networks[0].name, "configure")
     if unknown:
@@ -177,27 +179,27 @@ def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fab
             else f"no interface is configured for {fold(unknown)}"
         )
         yield Finding(loc, message, hint, key=True)
-    needed = {node: at.links if at else 1 for node, at in here.items()}
+    needed = {node: at.links if at else 1 for node, at in fabric_of.items()}
     for count in sorted(set(needed.values())):
-        some = [node for node, _ in ends if needed[node.name] == count]
-        other = [node.name for node in some if len(node.ports.get(name, range(count))) != count]
-        if other:
-            yield Finding(loc, f"the inventory must have {count} `ports` to {name} for {fold(other)}", key=True)
+        with_count = [node for node, _ in ends if needed[node.name] == count]
+        mismatched = [node.name for node in with_count if len(node.ports.get(name, range(count))) != count]
+        if mismatched:
+            yield Finding(loc, f"the inventory must have {count} `ports` to {name} for {fold(mismatched)}", key=True)
     macs_of_ipoib = [node.name for node, _ in ends if name in node.ports and fabric and fabric.kind == "infiniband"]
     if macs_of_ipoib:
         yield Finding(loc, f"use `interfaces` for ports to {name}: InfiniBand has no MAC addresses", key=True)
 
 
-def _one_name_each(cluster: Cluster, asked: dict[str, list[Network]]) -> Findings:
+def _one_name_each(cluster: Cluster, configured: dict[str, list[Network]]) -> Findings:
     """Yield names that interfaces on different links of one node would share."""
     together = {frozenset(pair) for node in cluster.nodes for pair in combinations(carried(cluster, node), 2)}
-    for (name, networks), (other, others) in combinations(asked.items(), 2):
-        named = {
+    for (name, networks), (second, others) in combinations(configured.items(), 2):
+        in_use = {
             interface for network in networks for interface in (network.interface, port_below(network)) if interface
         }
-        for network in others if {name, other} in together else ():
+        for network in others if {name, second} in together else ():
             for interface in [
-                interface for interface in (port_below(network), network.interface) if interface in named
+                interface for interface in (port_below(network), network.interface) if interface in in_use
             ][:1]:
                 message = f"{interface} is already an interface to {name} on the same nodes"
                 yield Finding(("networks", network.name, "interface"), message)
@@ -205,7 +207,7 @@ def _one_name_each(cluster: Cluster, asked: dict[str, list[Network]]) -> Finding
 
 def switch_findings(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
     """Yield switches of the inventory that no fabric has, and ports that a switch does not have."""
-    places = {each.name: (fabric, at) for fabric in built for at, each in enumerate(fabric.devices) if each.model}
+    places = {device.name: (fabric, at) for fabric in built for at, device in enumerate(fabric.devices) if device.model}
     names = list(places)
     for name, switch in inventory.switches.items():
         if name not in places:

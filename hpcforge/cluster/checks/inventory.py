@@ -16,7 +16,7 @@ from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.cluster.networks import Placed, few_outside, mostly_outside
 
 Findings = Iterator[Finding]
-_MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
+_MAX_GUESSES = 20  # guesses of a name: each takes tens of milliseconds among 10,000 names
 
 
 def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
@@ -33,18 +33,18 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
     if padded:
         return
     if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
-        return  # a name that is wrong there may be why
+        return  # a wrong name there may be the reason
     machines = inventory.sections["nodes"] if inventory else {}
     if not (inventory and inventory.sections["networks"]):
-        given: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
-        if error := mostly_outside(first, draft.sections["networks"][first].cidr, given):
+        placed: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
+        if error := mostly_outside(first, draft.sections["networks"][first].cidr, placed):
             yield error
-    known = {name for name, machine in machines.items() if machine.address}
-    if derived and not known:
-        return  # all are derived from names
+    addressed = {name for name, machine in machines.items() if machine.address}
+    if derived and not addressed:
+        return  # all addresses are derived from names
     for key, group in (draft.sections["nodes"] or {}).items():
         if group.addresses is None and draft.intact("nodes", key):
-            lacking = [name for name in hostlist.expand(key) if name not in known]
+            lacking = [name for name in hostlist.expand(key) if name not in addressed]
             message = f"{hostlist.fold(lacking)} without an address" if lacking else ""
             if message and derived:
                 message += " in the inventory, which has those of others: one is derived from the name"
@@ -56,18 +56,18 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
 
 
 def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
-    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`.
+    """Return nodes that an inventory has with other zeros, by key: `c1` for its `c01`.
 
-    One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
+    A single one is another name, and nodes with addresses in the blueprint need no inventory.
     """
-    there = inventory.keys("nodes")
-    unknown = {_bare(name): name for name in declared.unknown(there)}
-    found: dict[str, dict[str, str]] = {}
-    for name in sorted(set(declared.group_of) - set(there)) if unknown else ():
+    entries = inventory.keys("nodes")
+    unknown = {_bare(name): name for name in declared.unknown(entries)}
+    by_key: dict[str, dict[str, str]] = {}
+    for name in sorted(set(declared.group_of) - set(entries)) if unknown else ():
         if _bare(name) in unknown:
-            found.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
+            by_key.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
     lacking = {key for key, group in declared.groups.items() if group.addresses is None}
-    return {key: names for key, names in found.items() if len(names) > 1 and key in lacking}
+    return {key: names for key, names in by_key.items() if len(names) > 1 and key in lacking}
 
 
 def _bare(name: str) -> str:
@@ -82,7 +82,7 @@ def unknown_node_findings(inventory: Draft, _: Draft, declared: NamedNodes) -> F
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
-        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # it may have left it
+        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # the node may have been removed
         yield Finding(("nodes", name), message, hint or nodes, key=True, severity="warning")
 
 
@@ -104,7 +104,7 @@ def unknown_network_findings(inventory: Draft, blueprint: Draft, _: NamedNodes) 
 def position_findings(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
     """Yield rack positions of nodes and switches that the blueprint does not have."""
     fabrics = "|".join(map(re.escape, blueprint.keys("fabrics")))
-    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # how many there are is not known yet
+    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # the number of switches is not known yet
     unknown = [name for name in declared.unknown(inventory.keys("positions")) if not switch.fullmatch(name)]
     if unknown:
         message = f"positions of {hostlist.fold(unknown)}, which the blueprint does not have"
@@ -118,23 +118,23 @@ def address_findings(inventory: Draft, blueprint: Draft, declared: NamedNodes) -
     network = node_network(blueprint)
     moves = inventory.sections["networks"] or {}
     if set(moves) - set(blueprint.keys("networks")):
-        network = None  # a name that is wrong there may be why an address is outside
+        network = None  # a wrong name there may be why an address is outside
     moved = moves.get(network)
     subnet = (moved or blueprint.sections["networks"][network]).cidr if network else None
-    given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
-    kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
-    owner = {address: name for name, address in kept.items()}
-    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in given.items()}
+    pinned = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
+    inherited = {name: a for name, a in blueprint_addresses(declared).items() if name not in pinned}
+    owner = {address: name for name, address in inherited.items()}
+    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in pinned.items()}
     if network and subnet and (moved or mostly_outside(network, subnet, placed) is None):
         yield from few_outside(network, subnet, placed)
-    for name, address in given.items():
+    for name, address in pinned.items():
         loc = ("nodes", name, "address")
         if address in owner:
             yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
         owner.setdefault(address, name)
     sure = inventory.intact("nodes") and not declared.unknown(inventory.keys("nodes"))
     if sure and subnet and network and moved:
-        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet, network))]
+        stranded = [name for name, address in inherited.items() if any(outside((), (address,), subnet, network))]
         if stranded:
             yield Finding(
                 ("networks", network),

@@ -1,4 +1,4 @@
-"""Nodes of several releases while a cluster is upgraded: which Slurms work together, and in which order. Pure."""
+"""Nodes of several releases during an upgrade: which Slurms work together, and in which order. Pure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
-    known = [release for name, release in catalog.distributions if name == software.os.name]
+    releases = [release for name, release in catalog.distributions if name == software.os.name]
     for name, override in (draft.sections["overrides"] or {}).items():
-        if override.release and known and override.release not in known:
+        if override.release and releases and override.release not in releases:
             message = f"unknown release {quote(override.release)} of {software.os.name}"
-            yield Finding(("overrides", name, "release"), message, closest_or_all(override.release, known))
+            yield Finding(("overrides", name, "release"), message, closest_or_all(override.release, releases))
 
 
 def release_findings(cluster: Cluster) -> Iterator[Finding]:
-    """Yield container runtimes that a release lacks, and nodes whose Slurm the others do not work with."""
+    """Yield container runtimes that a release lacks, and nodes whose Slurm does not work with the others."""
     yield from _lacking_runtimes(cluster)
     if len(cluster.slurm_versions) < 2:
         return
     own = cluster.os.release
-    for name, why in out_of_order(cluster).items():
+    for name, reason in out_of_order(cluster).items():
         differs = cluster.os_of(name).release != own
         loc = ("overrides", name, "release") if differs else ("software", "os", "release")
-        yield Finding(loc, f"{name} {why}", _ORDER)
+        yield Finding(loc, f"{name} {reason}", _ORDER)
 
 
 def _lacking_runtimes(cluster: Cluster) -> Iterator[Finding]:
@@ -48,29 +48,29 @@ def _lacking_runtimes(cluster: Cluster) -> Iterator[Finding]:
 
 
 def out_of_order(cluster: Cluster) -> dict[str, str]:
-    """Return the nodes whose Slurm does not work with the controller's or slurmdbd's, and why.
+    """Return the nodes whose Slurm does not work with the controller's or slurmdbd's, with the reason.
 
-    A daemon takes messages of its own release and of some before, never of a newer one (upgrades.html of Slurm).
+    A daemon accepts messages of its own release and of some older ones, never of a newer one (upgrades.html of Slurm).
     """
     controller, databases = cluster.slurm.controller, cluster.services["accounting"].on
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name in databases:
-        if why := _refused(cluster.os_of(controller), cluster.os_of(name), "slurmdbd"):
-            found[controller] = why
+        if reason := _refused(cluster.os_of(controller), cluster.os_of(name), "slurmdbd"):
+            reasons[controller] = reason
     for name in cluster.by_name:
-        if name not in databases and (why := _refused(cluster.os_of(name), cluster.os_of(controller), "slurmctld")):
-            found[name] = why
-    return found
+        if name not in databases and (reason := _refused(cluster.os_of(name), cluster.os_of(controller), "slurmctld")):
+            reasons[name] = reason
+    return reasons
 
 
 def _refused(client: OperatingSystem, server: OperatingSystem, daemon: str) -> str | None:
-    """Why a daemon does not work with a client; None where it does."""
-    has = f"would have Slurm {client.slurm} of {client.name} {client.release}"
+    """Return why a daemon does not work with a client, or None."""
+    subject = f"would have Slurm {client.slurm} of {client.name} {client.release}"
     if client.slurm_version > server.slurm_version:
-        return f"{has}, newer than {daemon} {server.slurm}, which refuses it"
+        return f"{subject}, newer than {daemon} {server.slurm}, which refuses it"
     if server.oldest_slurmd is None or client.slurm_version >= _number(server.oldest_slurmd):
         return None
-    return f"{has}, and {daemon} {server.slurm} works with {server.oldest_slurmd} and later"
+    return f"{subject}, and {daemon} {server.slurm} works with {server.oldest_slurmd} and later"
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from hpcforge.design.storage.capacity import NodeLink, ServedFileSystem, ServerD
 from hpcforge.kinds import spare
 
 
-# The file systems that nodes serve, in numbers.
+# The file systems that nodes serve, as numbers.
 def served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]:
     """Return the file systems that nodes of the blueprint serve, with their servers."""
     return tuple(
@@ -38,15 +38,17 @@ def served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]
 def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: PlacedSite) -> ServedFileSystem:
     room = placed.room
     kind = room.kind_of[server]
-    network = next(each for each in cluster.networks if each.name == (file_system.network or cluster.network.name))
-    fabric = next((each for each in placed.fabrics if each.name == network.fabric), None)
+    network = next(
+        network for network in cluster.networks if network.name == (file_system.network or cluster.network.name)
+    )
+    fabric = next((fabric for fabric in placed.fabrics if fabric.name == network.fabric), None)
     clients = [name for name in file_system.on if name != server]
-    own = {links.node: links for each in cluster.fabrics if each.name == network.fabric for links in each.own_links}
+    own = {links.node: links for plan in cluster.fabrics if plan.name == network.fabric for links in plan.own_links}
     links = [_link(name, network, fabric, own.get(name)) for name in clients]
-    known = [each for each in links if each is not None]
+    certain = [link for link in links if link is not None]
     below = room.blueprint.storage[file_system.volume] if file_system.volume else None
     drives, raid = (
-        _of_volume(below.drives, below.raid or 0, room.catalog)
+        _volume_drives(below.drives, below.raid or 0, room.catalog)
         if below and below.drives
         else (_server_drives(kind.server, room.catalog), kind.server.raid)
     )
@@ -60,33 +62,35 @@ def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: Plac
         network=network.name,
         link=_link(server, network, fabric, own.get(server)),
         clients=len(clients),
-        client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
+        client_link=min(certain, key=lambda link: link.gb_per_s) if certain and len(certain) == len(links) else None,
         needs=_needs(room.blueprint.storage[file_system.name].needs),
         path=file_system.path,
         volume=file_system.volume,
-        level=(below.raid or 0) if below and sum(each.count for each in drives) > 1 else None,
+        level=(below.raid or 0) if below and sum(lot.count for lot in drives) > 1 else None,
         declared=kind.server.raid if below else None,
     )
 
 
-def _needs(said: Said | None) -> StorageNeeds:
-    return StorageNeeds() if said is None else StorageNeeds(said.capacity_tib, said.read_gb_per_s, said.write_gb_per_s)
+def _needs(needs: Said | None) -> StorageNeeds:
+    return (
+        StorageNeeds() if needs is None else StorageNeeds(needs.capacity_tib, needs.read_gb_per_s, needs.write_gb_per_s)
+    )
 
 
 def _server_drives(server: Server, catalog: Catalog) -> tuple[ServerDrives, ...]:
     lots = [counted(text) for text in server.nvme]
     groups = grouped([count for count, _ in lots], server.raid)
-    return tuple(_alike(model, count, some, catalog) for (count, model), some in zip(lots, groups, strict=True))
+    return tuple(_drive_group(model, count, group, catalog) for (count, model), group in zip(lots, groups, strict=True))
 
 
-def _of_volume(said: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
+def _volume_drives(drives: str, level: int, catalog: Catalog) -> tuple[tuple[ServerDrives, ...], Raid]:
     """Return the drives of a volume that apply builds, all in one group, and the share for files."""
-    count, model = counted(said)
+    count, model = counted(drives)
     parity = spare(level, count)
-    return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
+    return (_drive_group(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
 
 
-def _alike(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrives:
+def _drive_group(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrives:
     drive, mb = catalog.drives.get(model), size_mb(model, catalog)
     capacity_gb = mb / 1000 if mb is not None else None
     if drive is None:  # a size, as in 24 x 15.36TB
@@ -95,7 +99,7 @@ def _alike(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrive
 
 
 def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | None) -> NodeLink | None:
-    """How a node is reached on a network: all its links where they are one bond that shares out, else one of them."""
+    """Return a node's link to a network: all its links if they are one bond that shares traffic, else one of them."""
     at = fabric.index.get(node) if fabric else None
     if fabric is None or at is None:
         return None
@@ -106,9 +110,9 @@ def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | No
 
 Findings = Iterator[Finding]
 
-_EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds that are roles of a site now
+_EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds with an example of a site role
 
-_OURS = {  # options by which whoever mounts is told when, and by whom
+_OURS = {  # options that decide when, and by which program, it is mounted
     "_netdev": "hpcforge mounts it after the network is up",
     "auto": "hpcforge mounts it at every start",
     "defaults": "it is not a mount option",
@@ -121,7 +125,7 @@ _OURS = {  # options by which whoever mounts is told when, and by whom
 
 
 def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield kinds that there are not, and addresses and options that are wrong for theirs."""
+    """Yield unknown kinds, and addresses and options that are wrong for their kind."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     for name, file_system in systems.items():
         loc = ("storage", name)
@@ -130,14 +134,14 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             message = f"unknown kind of file system {quote(file_system.kind)}"
             yield Finding((*loc, "kind"), message, _kind_hint(file_system.kind, catalog))
             continue
-        yield from _where(loc, file_system, kind)
+        yield from _location(loc, file_system, kind)
         yield from _options(loc, file_system, kind)
         if file_system.drives is not None:
             yield from _drives(draft, loc, file_system, file_system.drives, catalog)
         if kind.address is None:
             continue
         if file_system.server is not None and not kind.served:
-            served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
+            served = ", ".join(name for name, other_kind in catalog.file_systems.items() if other_kind.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role serves {file_system.kind}", hint)
         if file_system.external is not None and not re.fullmatch(kind.address.pattern, file_system.external):
@@ -151,7 +155,7 @@ def _kind_hint(kind: str, catalog: Catalog) -> str | None:
     return did_you_mean(kind, catalog.file_systems)
 
 
-def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
+def _location(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
     """Check that a kind on drives has drives, and that another kind has none."""
     key = "server" if file_system.server else "external" if file_system.external else ""
     if kind.address is None and key:
@@ -161,7 +165,7 @@ def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Fi
         yield Finding((*loc, "drives"), f"{file_system.kind} cannot use `drives`", "say kind: xfs")
 
 
-def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, catalog: Catalog) -> Findings:
+def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, drives: str, catalog: Catalog) -> Findings:
     """Drives that the hardware of these nodes is not known to have, and machines that have none."""
     lab = draft.sections["inventory"]
     if isinstance(lab, LabSection) and lab.lab == "nspawn":
@@ -174,17 +178,17 @@ def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, c
     nodes = (
         declared.named(draft, (*loc, "on"), file_system.on)[0] if file_system.on else declared.with_function("worker")
     )
-    count, what = counted(said)
+    count, model = counted(drives)
     lacking: dict[str, list[str]] = {}
     for node in nodes or ():
         hardware = declared.groups[declared.group_of[node]].hardware
-        has = map(counted, catalog.servers[hardware].nvme) if hardware in catalog.servers else ((count, what),)
-        if not any(of == what and number >= count for number, of in has):
+        fitted = map(counted, catalog.servers[hardware].nvme) if hardware in catalog.servers else ((count, model),)
+        if not any(fitted_model == model and number >= count for number, fitted_model in fitted):
             lacking.setdefault(hardware, []).append(node)
     for hardware, names in lacking.items():
         has_ = ", ".join(catalog.servers[hardware].nvme)
         like = "" if hardware in draft.keys("hardware") else f"like: {hardware}, "
-        hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
+        hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{drives}]}}}}"
         differ = f"differ: {has_}" if has_ else "are not known"
         yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) {differ}", hint)
 
@@ -194,17 +198,17 @@ def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> 
         message = f"{file_system.kind} is mounted by {kind.mounted_by}"
         yield Finding((*loc, "options"), message, "set its options there", key=True)
         return
-    seen: dict[str, str] = {}
+    first_of: dict[str, str] = {}
     for place, option in enumerate(file_system.options):
         word = option.partition("=")[0]
-        why = kind.refused.get(option) or kind.refused.get(word)
-        if why:
-            shown = option if option in kind.refused else word  # its value may be a key
+        danger = kind.refused.get(option) or kind.refused.get(word)
+        if danger:
+            shown = option if option in kind.refused else word  # the value may be a key
             yield Finding(
-                (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {why}", "leave it out"
+                (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {danger}", "leave it out"
             )
         elif word in _OURS or word.startswith(("x-", "comment")):
             reason = _OURS.get(word, "hpcforge writes the unit itself")
             yield Finding((*loc, "options", place), f"`{option}` cannot be set here: {reason}", "leave it out")
-        elif seen.setdefault(word, option) != option or option in file_system.options[:place]:
-            yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{seen[word]}`")
+        elif first_of.setdefault(word, option) != option or option in file_system.options[:place]:
+            yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{first_of[word]}`")

@@ -47,9 +47,9 @@ def load(
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written. `further` judges
-    what could be resolved, where that raises: all that is wrong comes at once.
+    `diagnostics` has the broken rules of racks, power, cooling and fabrics; with `judged` they raise, too.
+    `instead` has text that replaces the content of a file before it is written. `further` checks the resolved part
+    if there are other errors: all errors appear at once.
     """
     own = _document(blueprint_path, instead, reader.MAX_VALUES)
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
@@ -58,23 +58,25 @@ def load(
     declared, model = _declared(roles.folders, tests.folders)
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
-    named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
-    inventory_path = inventory_path or named
+    inventory_named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
+    inventory_path = inventory_path or inventory_named
     machines: Draft | None = None
     if inventory_path:
         read = _document(inventory_path, instead, reader.MAX_MACHINE_VALUES)
         digests[inventory_path] = read.sha256
-        machines, found = validate(Inventory, read)
-        if named and named not in instead and not is_there(named):
-            hint = f"{RELATIVE.format('blueprint')}; looked for as {named.absolute()}"
-            found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
-        diagnostics += found + machines.place(check_table.run(check_table.INVENTORY_FILES, machines, inventory_path))
+        machines, errors = validate(Inventory, read)
+        if inventory_named and inventory_named not in instead and not is_there(inventory_named):
+            hint = f"{RELATIVE.format('blueprint')}; looked for as {inventory_named.absolute()}"
+            errors = draft.place(
+                [Finding(("inventory",), f"there is no inventory {quote(inventory_named.name)} there", hint)]
+            )
+        diagnostics += errors + machines.place(check_table.run(check_table.INVENTORY_FILES, machines, inventory_path))
     compared = _compare(draft, machines)
     diagnostics += [*draft.place(compared[0]), *(machines.place(compared[1]) if machines else [])]
     diagnostics += draft.place(check_table.run(check_table.FILES, draft, blueprint_path.absolute().parent))
     if any(entry.severity == "error" for entry in diagnostics):
         if draft.document.complete and len(diagnostics) < MAX_JUDGED:
-            diagnostics += design_errors(draft, model, _of_blueprint, catalog_of)
+            diagnostics += design_errors(draft, model, _blueprint_findings, catalog_of)
             paths = (blueprint_path, inventory_path)
             diagnostics += _later_errors(draft, model, machines, paths, roles, declared, further)
         _raise_errors(draft, diagnostics)
@@ -97,9 +99,9 @@ def _later_errors(
     """Return errors of what a blueprint without its errors resolves to: of addresses, storage, software."""
     folder = paths[0].absolute().parent
 
-    def findings(some: Draft, known: Draft | None) -> Iterator[Finding]:
-        yield from _compare(some, known)[0]
-        yield from check_table.run(check_table.FILES, some, folder)
+    def findings(part: Draft, part_of_machines: Draft | None) -> Iterator[Finding]:
+        yield from _compare(part, part_of_machines)[0]
+        yield from check_table.run(check_table.FILES, part, folder)
 
     parts = valid_parts(draft, model, machines, findings)
     if parts is None:
@@ -112,16 +114,16 @@ def _later_errors(
 
 
 def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the folders of roles, and those of smoke tests: the shipped one, then those that a blueprint names.
+    """Return the folders of roles, and those of smoke tests: the shipped one, then the blueprint's.
 
     Raise InvalidInput with the errors there.
     """
     document = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document
     roles, tests = _own_folders(document, blueprint_path)
     findings = (*roles.findings, *tests.findings)
-    found = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
-    if found:
-        raise InvalidInput(found)
+    errors = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
+    if errors:
+        raise InvalidInput(errors)
     return roles.folders, tests.folders
 
 
@@ -129,12 +131,12 @@ def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
     """Return the names of a blueprint's own models, by the table of the catalog that they extend."""
     root = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document.root
     places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
-    found = {table: reader.find(root, place) for table, place in places.items()}
-    return {table: tuple(section.entries) for table, section in found.items() if isinstance(section, reader.Mapping)}
+    sections = {table: reader.find(root, place) for table, place in places.items()}
+    return {table: tuple(section.entries) for table, section in sections.items() if isinstance(section, reader.Mapping)}
 
 
 def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
-    """Of roles, then of smoke tests; the document of the latter is to be read."""
+    """Return the folders of roles, then of smoke tests; the latter's document is the one to read."""
     folder = blueprint_path.absolute().parent
     roles = own_folders(document, ROLES, folder, bundled.roles())
     return roles, own_folders(roles.document, SMOKE_TESTS, folder, bundled.smoke_tests())
@@ -161,32 +163,32 @@ def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _compare(draft: Draft, machines: Draft | None) -> tuple[list[Finding], list[Finding]]:
-    """Check blueprint, catalog and inventory against each other; return what is wrong in blueprint and inventory."""
+    """Check blueprint, catalog and inventory against each other; return the errors of blueprint and inventory."""
     if not draft.document.complete:
         return [], []
     if machines is not None and not machines.document.complete:
-        return _first(_of_blueprint(draft)), []
+        return _first(_blueprint_findings(draft)), []
     addresses = check_table.run(check_table.ADDRESSES, draft, machines)
     of_inventory = check_table.inventory_findings(machines, draft) if machines else ()
-    return _first(chain(_of_blueprint(draft), addresses)), _first(of_inventory)
+    return _first(chain(_blueprint_findings(draft), addresses)), _first(of_inventory)
 
 
-def _of_blueprint(draft: Draft) -> Iterator[Finding]:
+def _blueprint_findings(draft: Draft) -> Iterator[Finding]:
     return check_table.blueprint_findings(draft, catalog_of(draft))
 
 
 def _first(findings: Iterable[Finding]) -> list[Finding]:
     """Return them up to as many errors as are shown: where there are more, the rest is not looked for."""
-    found: list[Finding] = []
+    kept_findings: list[Finding] = []
     errors = 0
     for finding in findings:
-        found.append(finding)
+        kept_findings.append(finding)
         errors += finding.severity == "error"
         if errors == MAX_SHOWN:
             break
-    return found
+    return kept_findings
 
 
 def _named_inventory(draft: Draft, folder: Path) -> Path | None:
-    named = draft.sections["inventory"]
-    return folder / named if isinstance(named, str) and draft.intact("inventory") else None
+    written = draft.sections["inventory"]
+    return folder / written if isinstance(written, str) and draft.intact("inventory") else None

@@ -1,4 +1,4 @@
-"""A blueprint that was read, what it resolves to, and what the rules of the design report of it."""
+"""A loaded blueprint, its resolved cluster, and the reports of the design's rules."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class RuleResults:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A blueprint that can be read, and what it resolves to. What is asked for beyond that is judged then, once."""
+    """A valid blueprint with its resolved cluster. Further parts are computed at first use, once."""
 
     blueprint: Blueprint
     cluster: Cluster
-    found: tuple[Diagnostic, ...]  # by reading and resolving: warnings
+    found: tuple[Diagnostic, ...]  # warnings of reading and resolving
     placed: PlacedSite
-    role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
-    switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
+    role_folders: tuple[Path, ...]  # the shipped folder, then those of the blueprint
+    switch_said: Mapping[str, str]  # identity of a switch (name, GUID, MAC) to its name in the design
     blueprint_path: Path
     secrets_path: Path
-    inventory_path: Path | None  # what was read beside the blueprint; None: nothing
+    inventory_path: Path | None  # None: there is no inventory
     inventory: Inventory | None
-    draft: Draft  # where things stand in the blueprint
+    draft: Draft  # the places of the blueprint's values
     included: tuple[Path, ...] = ()  # files that the blueprint includes
-    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory as they were read
+    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory when read
 
     def text(self, path: Path) -> str:
         """Return the blueprint's or the inventory's text, with its line endings. Raises `ChangedFileError`."""
@@ -75,7 +75,7 @@ class Loaded:
         return content.decode("utf-8")
 
     def without_driver(self, nodes: Iterable[Node]) -> list[Diagnostic]:
-        """Return the warning of these nodes, of which an image is installed, where their GPUs get no driver."""
+        """Return the warning for these nodes that an image is installed on, if their GPUs get no driver."""
         return self.draft.place(driver_findings(self.blueprint.software, self.cluster, nodes))
 
     def require_unchanged(self) -> None:
@@ -85,7 +85,7 @@ class Loaded:
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """Return those that can be built, in the blueprint's order."""
+        """Return the fabrics that can be built, in the blueprint's order."""
         return self.placed.fabrics
 
     @property
@@ -166,16 +166,16 @@ def resolved(
         warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, placed.fabrics))
     key = private_key(inventory.access if inventory else None, inventory_path)
     cluster = _cluster((blueprint, inventory, catalog), folder, key, placed, addressed)
-    given = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
-    for check in check_table.RESOLVED:  # each has its own limit of findings
-        warnings += draft.place(check.function(given))
+    inputs = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
+    for check in check_table.RESOLVED:  # each check has its own limit of findings
+        warnings += draft.place(check.function(inputs))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,
         found=in_order(draft.document.source, warnings),
         placed=placed,
         role_folders=roles.folders,
-        switch_said=_said(inventory),
+        switch_said=_switch_names(inventory),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
@@ -228,7 +228,7 @@ def _repository_key(blueprint: Blueprint, folder: Path) -> str:
     return armoured(folder / source.key) if source else ""
 
 
-def _said(inventory: Inventory | None) -> dict[str, str]:
+def _switch_names(inventory: Inventory | None) -> dict[str, str]:
     switches = inventory.switches if inventory else {}
     return {
         text: name

@@ -1,4 +1,4 @@
-"""Errors of design that do not depend on a file's other errors: what is wrong is left out, and the rest is judged."""
+"""Errors of design that do not depend on a file's other errors: wrong parts are omitted, and the rest is checked."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hpcforge.cluster.load.loaded import diagnostic
 from hpcforge.design.site import place_site
 
 MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
-_MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
-_NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # the sections that a design is made from
-# How much of a location names an entry, which is left out as a whole: a node without its `max_w` might have another.
-_LATER = {  # sections of which something might be said because an entry of another one was left out
+_MAX_ROUNDS = 6  # other entries may need an omitted one, and are omitted in the next round
+_NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # sections from which a design is built
+# Depth of a location that names an entry. An entry is omitted as a whole: a node without its `max_w` is another node.
+_LATER = {  # sections with findings that an omitted entry of another section may cause
     "nodes": ("acceptance", "slurm", "nodes"),
     "hardware": ("acceptance", "slurm", "nodes", "storage"),
     "parts": ("acceptance", "slurm", "nodes", "storage"),
@@ -35,13 +35,13 @@ _LATER = {  # sections of which something might be said because an entry of anot
 }
 _ENTRY = {"nodes": 2, "hardware": 2, "fabrics": 2, "parts": 3}
 _SITE_ENTRIES = ("feeds", "racks")
-_POWER = ("feeds", "pdu")  # of a rack: without them its power is not judged, and the rest is
-# Without some nodes, feeds and racks there is less load, weight and heat: an error that stays is one. Other rules may
-# say what is not so, where something is left out of these.
+_POWER = ("feeds", "pdu")  # keys of a rack: without them only its power is not checked
+# Without some nodes, feeds and racks there is less load, weight and heat, so an error that remains is real. These rules
+# may be wrong where an entry of their sections is omitted.
 _AFFECTED = {
     "NODE": frozenset[str](),
     "RACK": frozenset[str](),
-    "RACK-006": frozenset({"site"}),  # a node without a place might have one in a rack that is left out
+    "RACK-006": frozenset({"site"}),  # a node without a place might have one in an omitted rack
     "POWER": frozenset({"site.power"}),
     "COOL": frozenset({"site.cooling"}),
     "FABRIC": frozenset({"nodes", "hardware", "parts"}),
@@ -67,25 +67,25 @@ def design_errors(
         if any(not loc or loc[0] not in draft.document.root.entries for loc in wrong):
             return []
         sections |= {name for loc in wrong for name in (str(loc[0]), ".".join(map(str, loc[:2])))}
-        root = _left(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
+        root = _remaining_entries(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
         draft = validate(model, replace(draft.document, root=root, diagnostics=()))[0]
     return []
 
 
 @dataclass(frozen=True)
 class ValidParts:
-    """What is left of a blueprint and an inventory without what is wrong, and the sections that something was in."""
+    """The valid part of a blueprint and an inventory, and the sections with omitted entries."""
 
     blueprint: Draft
     machines: Draft | None
     sections: frozenset[str]
 
     def concerns(self, entry: Diagnostic) -> bool:
-        """Tell whether an error of what is left is one of the whole: nothing that it depends on was left out."""
+        """Return whether an error of the rest is real: it does not depend on an omitted part."""
         document = self.blueprint.document
         if entry.source is not document.source and (entry.mark is None or entry.mark.source is None):
-            return self.sections.isdisjoint(_LATER)  # of the inventory
-        affected = {each for section in self.sections for each in _LATER.get(section, ())}
+            return self.sections.isdisjoint(_LATER)  # an error of the inventory
+        affected = {later for section in self.sections for later in _LATER.get(section, ())}
         return _section_at(document.root, entry.mark) not in affected
 
 
@@ -113,7 +113,9 @@ def valid_parts(
 
 
 def _without(draft: Draft, model: type[BaseModel], locs: list[Loc]) -> Draft:
-    return validate(model, replace(draft.document, root=_left(draft.document.root, locs), diagnostics=()))[0]
+    return validate(model, replace(draft.document, root=_remaining_entries(draft.document.root, locs), diagnostics=()))[
+        0
+    ]
 
 
 def _section_at(root: Mapping, mark: Mark | None) -> str | None:
@@ -142,7 +144,7 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
 def _entries(loc: Loc) -> Iterator[Loc]:
     """Yield what a location is in, and what needs it."""
     if loc[0] == "networks" and loc[2:] == ("fabric",):
-        yield loc[:2]  # without a fabric it would be one of all nodes
+        yield loc[:2]  # without its fabric it would be a network of all nodes
     elif loc[0] != "site":
         yield loc[: _ENTRY.get(str(loc[0]), len(loc))]
     elif loc[3:4] and loc[3] in _POWER:
@@ -151,7 +153,7 @@ def _entries(loc: Loc) -> Iterator[Loc]:
         yield loc[: 3 if loc[1:2] and loc[1] in _SITE_ENTRIES else len(loc)]
 
 
-def _left(tree: Mapping, locs: list[Loc]) -> Mapping:
+def _remaining_entries(tree: Mapping, locs: list[Loc]) -> Mapping:
     """Return the mapping without the smallest entry around each location; a list goes as a whole."""
     entries: dict[str, Tree] = {}
     for key, value in tree.entries.items():
@@ -159,6 +161,6 @@ def _left(tree: Mapping, locs: list[Loc]) -> Mapping:
         if not below:
             entries[key] = value
         elif isinstance(value, Mapping) and all(loc and loc[0] in value.entries for loc in below):
-            entries[key] = _left(value, below)
+            entries[key] = _remaining_entries(value, below)
     keys = {key: mark for key, mark in tree.keys.items() if key in entries}
     return replace(tree, entries=entries, keys=keys, broken=False)

@@ -1,4 +1,4 @@
-"""Smoke tests as programs declare them, and those that a blueprint asks for."""
+"""Smoke tests as programs declare them, and the tests that a blueprint selects."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Measure:
     """A number that a smoke test reports."""
 
     name: str
-    unit: str  # "1": it has none
+    unit: str  # "1": no unit
     better: Literal["higher", "lower"] | None = None
     shown: Literal["number", "count", "size", "text"] = "number"
-    per: Literal["rank"] | None = None  # rank: each rank reports its own
-    between: Literal["ranks", "local_ranks"] | None = None  # it takes two of the job, or two of each node
+    per: Literal["rank"] | None = None  # rank: each rank reports its own value
+    between: Literal["ranks", "local_ranks"] | None = None  # measured between two ranks of the job, or two of each node
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Threshold:
 class TransportRule:
     """The transport that ranks must use. Names are as NCCL's log spells them."""
 
-    network: str | None = None  # of gloo: "nodes", or a network of the blueprint; None: any
-    rdma_only: bool = False  # the rest holds only between nodes on one InfiniBand or RoCE fabric
+    network: str | None = None  # network that gloo uses: "nodes", or one of the blueprint; None: any
+    rdma_only: bool = False  # the other fields count only between nodes on one InfiniBand or RoCE fabric
     must: tuple[str, ...] = ()
     must_not: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class ImportedModule:
 
 @dataclass(frozen=True)
 class SmokeTestProgram:
-    """What a smoke test runs, and what it must say: its folder, read."""
+    """The folder of a smoke test: its program and the measures that it must report."""
 
     name: str = ""
     text: str = field(default="", repr=False)
@@ -60,39 +60,39 @@ class SmokeTestProgram:
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Threshold, ...] = ()
-    options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
+    options: tuple[tuple[str, str], ...] = ()  # options with their defaults, as the program gets them
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
-    pytorch_at_least: str | None = None  # the lowest version, two numbers
+    pytorch_at_least: str | None = None  # the lowest version, as two numbers
     min_nodes: int = 1
     imports: tuple[ImportedModule, ...] = ()
     packages: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()  # that it imports
+    modules: tuple[str, ...] = ()  # imported modules
     ranks: RankNeeds = field(default=RankNeeds())
     scratch: Literal["shared"] | None = None  # None: any
-    framework: str | None = None  # beside PyTorch, whose Python runs it
-    container: ContainerName | None = None  # the runtime that its ranks run in
-    declared: bool = False  # it reads what the blueprint declares of its node
-    launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
-    isolates: bool = False  # rounds of launches name what is bad
+    framework: str | None = None  # a framework other than PyTorch, whose Python runs the program
+    container: ContainerName | None = None  # the container runtime of its ranks
+    declared: bool = False  # it reads declared.json of its node
+    launches: tuple[ProgramLaunch, ...] = ()  # empty: a single launch
+    isolates: bool = False  # further launches isolate a bad node or rank
     description: str = ""
     level: Level = "smoke"
     transport: TransportRule | None = None  # None: any
-    derived: tuple[tuple[str, Operation | OneGpu], ...] = ()  # measures and the operations that bound them
+    derived: tuple[tuple[str, Operation | OneGpu], ...] = ()  # measures and the operations that limit them
 
     @property
     def ranked(self) -> bool:
-        """Whether any launch starts ranks: rank 0 reports for all."""
+        """True if any launch starts ranks: rank 0 reports for all."""
         names = [launch.launcher for launch in self.launches] or [self.launcher]
         return any(LAUNCHERS[name].ranked for name in names)
 
     @property
     def wants_whole_gpus(self) -> bool:
-        """Whether its ranks take a GPU each, where there are any."""
+        """True if each of its ranks needs a GPU, where there are any."""
         return self.pytorch or self.gpus is not None
 
     def has_gpus(self, node: Node) -> bool:
-        """Whether a node has the GPUs that it needs."""
+        """Return whether a node has the GPUs that it needs."""
         return self.gpus is None or (node.gpus is not None and not (self.gpus == "real" and node.gpus.fake))
 
 
@@ -104,7 +104,7 @@ class SmokeTest:
     nodes: tuple[str, ...]
     time_limit_s: int
     program: SmokeTestProgram = field(default=SmokeTestProgram(), compare=False)
-    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
+    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # options that differ from their defaults
 
 
 @dataclass(frozen=True)

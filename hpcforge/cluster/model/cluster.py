@@ -31,22 +31,22 @@ from hpcforge.cluster.storage import FileSystem
 from hpcforge.design.facility.design import PowerFeed
 
 
-# What a blueprint declares of a node, as a smoke test gets it: declared.json beside its program.
+# The declared facts of a node for a smoke test: declared.json beside its program.
 class DeclaredGpus(TypedDict):
     """The GPUs of a node."""
 
-    kind: str  # nvidia, amd; fake: a rehearsal's stand-ins
+    kind: str  # nvidia or amd; fake: stand-ins of a rehearsal
     model: str
     devices: list[str]  # device files
-    models: list[str]  # what the driver calls them; empty: not known
+    models: list[str]  # the driver's names for it; empty: not known
 
 
 class DeclaredLink(TypedDict):
     """A network interface or an adapter of a node."""
 
     of: str  # a network or a fabric
-    interface: str | None  # None: the one with an address of the network
-    network: str | None  # in which it has its address; None: an adapter without one
+    interface: str | None  # None: the interface with an address of the network
+    network: str | None  # the network of its address; None: an adapter without an address
     rate_gbps: float | None  # None: not declared
     mtu: int | None  # bytes; None: not declared
 
@@ -56,7 +56,7 @@ class DeclaredMount(TypedDict):
 
     path: str
     shared: bool  # other nodes have the same files there
-    read_gb_per_s: float | None  # each client's share as designed; None: not known
+    read_gb_per_s: float | None  # each client's designed share; None: not known
     write_gb_per_s: float | None
 
 
@@ -75,7 +75,7 @@ class Declared(TypedDict):
     accounts: dict[str, int]  # numbers of users
     hosts: dict[str, str]  # addresses of some nodes
     time_servers: list[str]  # addresses or names; empty: the node itself
-    turn: int  # that the design's power gives it, from 0; -1: none
+    turn: int  # the node's turn in the design's power, from 0; -1: none
     turns: int
 
 
@@ -83,7 +83,7 @@ def declared(cluster: Cluster, node: Node) -> Declared:
     """Return what the blueprint declares of a node."""
     time = cluster.services["time"]
     gpus = node.gpus
-    known = cluster.gpu_models.get(gpus.model) if gpus else None
+    gpu_model = cluster.gpu_models.get(gpus.model) if gpus else None
     servers = () if node.name in time.on else tuple(cluster.by_name[name].address for name in time.on)
     return {
         "hardware": node.hardware,
@@ -93,7 +93,7 @@ def declared(cluster: Cluster, node: Node) -> Declared:
             "kind": "fake" if gpus.fake else gpus.vendor,
             "model": gpus.model,
             "devices": list(gpus.devices),
-            "models": list(known.driver_names) if known else [],
+            "models": list(gpu_model.driver_names) if gpu_model else [],
         }
         if gpus
         else None,
@@ -115,19 +115,19 @@ def _networks(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
                 "interface": None,
                 "network": network.cidr,
                 "rate_gbps": next(
-                    (fabric.rate_gbps for fabric in _of(cluster, node) if fabric.name == network.fabric), None
+                    (fabric.rate_gbps for fabric in _node_fabrics(cluster, node) if fabric.name == network.fabric), None
                 ),
                 "mtu": network.mtu,
             }
 
 
 def _adapters(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
-    for fabric in _of(cluster, node):
+    for fabric in _node_fabrics(cluster, node):
         for name in fabric.interfaces:
             yield {"of": fabric.name, "interface": name, "network": None, "rate_gbps": fabric.rate_gbps, "mtu": None}
 
 
-def _of(cluster: Cluster, node: Node) -> list[FabricOf]:
+def _node_fabrics(cluster: Cluster, node: Node) -> list[FabricOf]:
     return [fabric.at(node.name) for fabric in cluster.fabrics if fabric.name in node.fabrics and not fabric.bmc]
 
 
@@ -143,14 +143,14 @@ _SAMPLE = 50  # nodes and accounts that each node compares
 
 @dataclass(frozen=True)
 class Rollout:
-    """How carefully nodes that are in service are changed. None and 0: no such limit."""
+    """Limits for changes of nodes in service. None and 0: no limit."""
 
-    canary: int = 0  # nodes of each group that go through to their checks before the rest of it moves
-    at_most: int | None = None  # workers that are being changed at a time
-    stop_after_failures: int | None = None  # failed nodes after which no further node is begun
-    busy_wait_s: float = 600.0  # how long a node's running jobs are waited for before its change is deferred
-    reboot_wait_s: float = 1200.0  # how long a node that restarts is waited for; large machines test themselves long
-    # For units, checks and a new connection, before a node takes back a change that could lock hpcforge out.
+    canary: int = 0  # nodes of each group that finish their checks before the others begin
+    at_most: int | None = None  # workers that change at the same time
+    stop_after_failures: int | None = None  # number of failed nodes after which no further node begins
+    busy_wait_s: float = 600.0  # wait for a node's running jobs before its change is deferred
+    reboot_wait_s: float = 1200.0  # wait for a node that restarts; large machines test themselves for long
+    # Wait for units, checks and a new connection before a node reverts a change that could lock hpcforge out.
     confirm_wait_s: float = 60.0
 
     @classmethod
@@ -173,8 +173,8 @@ class Cluster:
     domain: str
     access: Access
     nodes: tuple[Node, ...]
-    network: Network  # that node addresses are on
-    services: Mapping[str, Service]  # all that roles offer, by name
+    network: Network  # the network of node addresses
+    services: Mapping[str, Service]  # every service that roles offer, by name
     os: OperatingSystem
     pytorch: PyTorch | None
     site_roles: tuple[SiteRole, ...]
@@ -182,29 +182,29 @@ class Cluster:
     users: tuple[User, ...]
     acceptance: Acceptance | None
     rollout: Rollout = Rollout()
-    networks: tuple[Network, ...] = ()  # all of them, `network` first
+    networks: tuple[Network, ...] = ()  # every network, `network` first
     fabrics: tuple[FabricOf, ...] = ()
-    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # values by role and name
     rehearsed_variables: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict
-    )  # that have others in rehearsals
-    groups: tuple[UserGroup, ...] = ()  # that users share
-    gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
-    storage: tuple[FileSystem, ...] = ()  # that nodes share
-    driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
+    )  # values of rehearsals that differ
+    groups: tuple[UserGroup, ...] = ()  # groups shared by users
+    gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # models in nodes
+    storage: tuple[FileSystem, ...] = ()  # file systems shared by nodes
+    driver: str | None = None  # NVIDIA's version, installed by hpcforge or preinstalled; None: not set
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
-    feeds: tuple[PowerFeed, ...] = ()  # of the site
-    power_turns: tuple[tuple[str, ...], ...] = ()  # workers that the design's power carries at once; none: not computed
-    # By file system what each client reads and writes when all are active, GB/s, as designed; None: not known.
+    feeds: tuple[PowerFeed, ...] = ()  # feeds of the site
+    power_turns: tuple[tuple[str, ...], ...] = ()  # workers that power allows to start together; (): not computed
+    # GB/s that each client reads and writes by design while all are active, by file system; None: not known.
     storage_shares: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    frameworks: tuple[Framework, ...] = ()  # beside PyTorch
-    shared_cores: bool = False  # all nodes share those of one machine, as in a rehearsal
-    container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
+    frameworks: tuple[Framework, ...] = ()  # frameworks besides PyTorch
+    shared_cores: bool = False  # all nodes share the cores of one machine, as in a rehearsal
+    container_runtimes: tuple[str, ...] = ()  # runtimes of the workers, in the words of `software.containers.runtimes`
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:
-        """Of the smoke tests that can run here, each once."""
+        """The programs of all smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
 
@@ -235,7 +235,7 @@ class Cluster:
     def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
         """Return the default version of a framework on a node; or the first that has a build for the node."""
         platform = node.platform if node else None
-        return next((each for each in (platform or self).frameworks if each.name == name), None)
+        return next((framework for framework in (platform or self).frameworks if framework.name == name), None)
 
     @property
     def framework_wheels(self) -> tuple[Wheel, ...]:
@@ -256,10 +256,10 @@ class Cluster:
     def slurm_settings(self) -> tuple[str, ...] | None:
         """The names that each of its Slurms takes in slurm.conf; None for a release that the catalog does not have."""
         systems = dict.fromkeys(map(self.os_of, self.by_name))
-        known = [os.slurm_settings for os in systems]
-        if None in known:
+        settings = [os.slurm_settings for os in systems]
+        if None in settings:
             return None
-        first, *others = [names for names in known if names is not None]
+        first, *others = [names for names in settings if names is not None]
         return tuple(name for name in first if all(name in names for names in others))
 
     def shared_by(self, nodes: Collection[str]) -> tuple[FileSystem, ...]:
@@ -278,22 +278,22 @@ class Cluster:
 
     @property
     def accounting_hosts(self) -> tuple[str, ...]:
-        """Where slurmdbd is, ours or the site's with its backup: an address, or names; none without accounting."""
+        """The hosts of slurmdbd, in the cluster or outside with its backup; none without accounting."""
         accounting = self.services["accounting"]
         return (self.by_name[accounting.host].address,) if accounting.host else accounting.external
 
     @property
     def memberships(self) -> tuple[str, ...]:
-        """Who is in which shared group, USER:GROUP."""
+        """Members of shared groups, as USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
 
     @property
     def homes(self) -> FileSystem | None:
-        """What has the homes of users; None: each node has its own, in /home."""
+        """The file system with the homes of users; None: each node has its own, in /home."""
         return next((file_system for file_system in self.storage if file_system.homes), None)
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
-        """Those that a node mounts, as it mounts them."""
+        """Return the file systems that a node mounts, in its form."""
         return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.known)
 
     def address(self, node: str, system: FileSystem) -> str:
@@ -303,7 +303,7 @@ class Cluster:
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """Return the addresses of a file system's clients on the network, joined to subnets of clients only."""
-        clients = (name for name in system.on if name != system.server)  # the server binds its own folder
+        clients = (name for name in system.on if name != system.server)  # the server bind-mounts its own folder
         others = (ipaddress.IPv4Network(self.address(name, system)) for name in clients)
         return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))
 
@@ -327,18 +327,18 @@ class Cluster:
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
-        """Which of the `power_turns`, from 0, each worker is in; all are in one if there are none."""
+        """The turn of each worker in `power_turns`, from 0; without turns all have the same."""
         turns = self.power_turns or (tuple(worker.name for worker in self.workers),)
         return {name: number for number, turn in enumerate(turns) for name in turn}
 
     @cached_property
     def account_numbers(self) -> Mapping[str, int]:
-        """Return the number of each account, of 50 at most."""
+        """The number of each account, of 50 at most."""
         return {user.name: user.uid for user in self.users[:_SAMPLE]}
 
     @cached_property
     def some_hosts(self) -> Mapping[str, str]:
-        """Return the addresses of 50 nodes at most, evenly chosen; none without DNS, as names need not resolve then."""
+        """The addresses of 50 nodes at most, evenly chosen; none without DNS, as names need not resolve then."""
         dns = self.services.get("dns")
         if dns is None or not (dns.on or dns.external):
             return {}
@@ -364,12 +364,12 @@ class Cluster:
 
     @property
     def login_nodes(self) -> tuple[str, ...]:
-        """Return the nodes where people log in and compile: login nodes, or without one the Slurm controller."""
+        """The nodes where people log in and compile: login nodes, or without one the Slurm controller."""
         return tuple(node.name for node in self.with_function("login")) or (self.slurm.controller,)
 
     @property
     def reserves(self) -> tuple[tuple[int, int], ...]:
-        """What is kept from jobs on workers, cores and MiB: each pair that there is, once."""
+        """The cores and MiB that workers keep from jobs: each different pair once."""
         return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))
 
     def job_memory_mib(self, node: Node) -> int:

@@ -16,9 +16,9 @@ class Gpus:
 
     model: str
     count: int
-    mig: Layout = ()  # what each is cut into; none: they are whole
+    mig: Layout = ()  # MIG instances of each GPU; (): undivided GPUs
     vendor: Literal["none", "nvidia", "amd"] = "nvidia"
-    shards: tuple[int, ...] = ()  # how many jobs can share each; 0: none do; (): none of all
+    shards: tuple[int, ...] = ()  # jobs that can share each GPU; 0: it is not shared; (): none is shared
 
     @property
     def fake(self) -> bool:
@@ -39,14 +39,14 @@ class Gpus:
 
     @property
     def _files(self) -> tuple[str, int]:
-        """What device files are called, and the first one's number: of AMD's they are nodes for rendering (DRM)."""
+        """The prefix of device files and the first number: AMD's are render nodes (DRM)."""
         if self.fake:
             return "/dev/fakegpu", 0
         return ("/dev/dri/renderD", 128) if self.vendor == "amd" else ("/dev/nvidia", 0)
 
     @cached_property
     def gres(self) -> tuple[Gres, ...]:
-        """What Slurm hands out of them."""
+        """The resources that Slurm assigns to jobs."""
         return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (device,)) for device in self.devices)
 
     @cached_property
@@ -56,29 +56,29 @@ class Gpus:
 
     @cached_property
     def slurm_gres(self) -> str:
-        """All that a node has for jobs, as slurm.conf has it: `gpu:h100:8,shard:16`."""
+        """All resources of a node in the form of slurm.conf: `gpu:h100:8,shard:16`."""
         kinds = [f"gpu:{type_}:{count}" for type_, count in self.types]
         shards = sum(count for _, count in self.shared)
         return ",".join([*kinds, f"shard:{shards}"] if self.shared else kinds)
 
     @cached_property
     def shared(self) -> tuple[tuple[str, int], ...]:
-        """The device files of those that jobs can share, each with its shards."""
+        """The device files of shared GPUs, each with its shards."""
         return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
 
     @cached_property
     def links(self) -> tuple[str, ...]:
-        """Where MIG is, the files that the node makes once its instances are there."""
+        """The files that a node makes for its MIG instances."""
         return tuple(dict.fromkeys(file for gres in self.gres for file in gres.files)) if self.mig else ()
 
     def most_ranks(self, cpus: int) -> int:  # noqa: ARG002
-        """How many ranks of a smoke test there may be on a node that has `cpus` for jobs."""
+        """Return the highest number of a smoke test's ranks on a node with `cpus` for jobs."""
         return self.count
 
 
 @dataclass(frozen=True)
 class StandInGpus(Gpus):
-    """What stands in for GPUs in a rehearsal: as many character devices, which Slurm knows under the real model."""
+    """Stand-ins for GPUs in a rehearsal: the same number of character devices, which Slurm has under the real model."""
 
     @property
     def fake(self) -> bool:
@@ -86,7 +86,7 @@ class StandInGpus(Gpus):
         return True
 
     def most_ranks(self, cpus: int) -> int:
-        """No more than there are CPUs: the ranks compute there."""
+        """Return at most the number of CPUs: the ranks compute there."""
         return min(self.count, cpus)
 
 
@@ -94,9 +94,9 @@ class StandInGpus(Gpus):
 class GpuModel:
     """Catalog values of a GPU model that are compared with its driver; None or empty: not known."""
 
-    driver_names: tuple[str, ...] = ()  # what the driver calls it
-    memory_gb: float | None = None  # as marketed
+    driver_names: tuple[str, ...] = ()  # the driver's names for it
+    memory_gb: float | None = None  # the maker's number
     nvlinks: int | None = None
     pcie_lanes: int | None = None
     pcie_generation: int | None = None
-    power_w: float | None = None  # the most that it takes
+    power_w: float | None = None  # its highest power

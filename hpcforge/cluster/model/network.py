@@ -13,13 +13,13 @@ class Network:
 
     name: str
     cidr: str
-    fabric: str | None = None  # that carries it; None: not said
-    interface: str | None = None  # what all workers call theirs; None: not said
+    fabric: str | None = None  # the fabric that carries it; None: not set
+    interface: str | None = None  # its name on all workers; None: not set
     vlan: int | None = None  # None: untagged
-    mtu: int | None = None  # bytes; None: as interfaces come
-    boot: bool = False  # the addresses of nodes are on it, by the blueprint; nothing is served for it
-    bmc: bool = False  # it has the management controllers, not the nodes
-    external: bool = False  # the site's
+    mtu: int | None = None  # bytes; None: the interface's default
+    boot: bool = False  # the blueprint puts the addresses of nodes on it; nothing is served for this
+    bmc: bool = False  # management controllers are on it, not nodes
+    external: bool = False  # the site runs it
     gateway: str | None = None  # an address
     bond: Literal["802.3ad", "active-backup"] | None = None
     configure: bool = False  # hpcforge sets up the nodes' interfaces on it
@@ -37,7 +37,7 @@ class OwnLinks:
     node: str
     links: int
     rate_gbps: float
-    bond: Literal["802.3ad", "active-backup"] | None  # None: as the networks on it
+    bond: Literal["802.3ad", "active-backup"] | None  # None: the mode of its networks
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class FabricOf:
 
     name: str
     kind: Literal["infiniband", "roce", "ethernet", "omni-path"]
-    rate_gbps: float  # of one link
-    links: int  # of a node
-    bmc: bool  # its links are those of management controllers: all its networks are
-    rails: bool = False  # each link of a node goes to switches of its own, and from rail to rail it is slower
-    interfaces: tuple[str, ...] = ()  # a node's adapters or interfaces, in the order of its links; none: not said
+    rate_gbps: float  # rate of one link
+    links: int  # links of a node
+    bmc: bool  # its links belong to management controllers, and so do its networks
+    rails: bool = False  # each link of a node has its own switches, and traffic between rails is slower
+    interfaces: tuple[str, ...] = ()  # a node's adapters or interfaces, in the order of its links; (): not set
     bond: Literal["802.3ad", "active-backup"] | None = None
-    dscp: int | None = None  # what marks RDMA in IP headers, of roce
-    priority: int | None = None  # the Ethernet priority that is not dropped, of roce
-    subnet_manager: str | None = None  # on-switch, external or a node; None: not said, or it has none
-    own_links: tuple[OwnLinks, ...] = ()  # of nodes that differ
+    dscp: int | None = None  # roce: the mark of RDMA in IP headers
+    priority: int | None = None  # roce: the lossless Ethernet priority
+    subnet_manager: str | None = None  # on-switch, external or a node; None: not set, or the fabric has none
+    own_links: tuple[OwnLinks, ...] = ()  # links of nodes that differ
 
     def own(self, node: str) -> OwnLinks | None:
         """Return the links of a node that differ from those of others."""
@@ -73,10 +73,10 @@ class FabricOf:
 
     @property
     def rdma(self) -> bool:
-        """Whether its adapters write to each other's memory by verbs."""
+        """True if its adapters write to each other's memory by verbs."""
         return self.kind in ("infiniband", "roce")
 
     @property
     def lldp(self) -> bool:
-        """Whether nodes see its cables by LLDP."""
+        """True if nodes see its cables by LLDP."""
         return self.kind in ("ethernet", "roce") and not self.bmc

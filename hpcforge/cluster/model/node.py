@@ -14,7 +14,7 @@ from hpcforge.cluster.model.software import (
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
-# Best first.
+# The best type comes first.
 HOST_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
@@ -25,15 +25,15 @@ class Bmc:
     address: str | None
     mac: str | None
     certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal; None: not known
-    user: str | None = None  # None: that of all
+    user: str | None = None  # None: the common user
 
 
 @dataclass(frozen=True)
 class SystemDisk:
-    """Where an operating system is installed."""
+    """The disks for the operating system."""
 
-    drives: int = 1  # more than one: mirrors of each other
-    partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, in their order
+    drives: int = 1  # several drives are mirrors of each other
+    partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, sorted
 
 
 @dataclass(frozen=True)
@@ -54,32 +54,32 @@ class Node:
     gpus: Gpus | None
     address: str
     host_keys: tuple[str, ...] = ()  # OpenSSH public keys, "ssh-ed25519 AAAA..."; empty: not known
-    rack: str | None = None  # None: it stands in no rack that the blueprint names
-    rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
+    rack: str | None = None  # None: the blueprint names no rack for it
+    rack_u: int | None = None  # its lowest rack unit, counted from 1 at the bottom
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
-    fabrics: tuple[str, ...] = ()  # that it is plugged into
-    ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by fabric, MACs by link; if known
-    mac: str | None = None  # of the interface that has `address`
-    bmc: Bmc | None = None  # None: nothing is known of it
+    fabrics: tuple[str, ...] = ()  # fabrics with a link to it
+    ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by fabric; MACs in order of links
+    mac: str | None = None  # of the interface with `address`
+    bmc: Bmc | None = None  # None: not known
     serial: str | None = None
-    note: str | None = None  # what else the inventory says of the machine
-    reason: str | None = None  # why it differs from its hardware; None: it does not
-    accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away, in the words of `overrides`
-    reserve_cores: int = 0  # kept from jobs, of a worker
-    reserve_memory_mib: int = 0  # the same
-    platform: Platform | None = None  # None: the cluster's, as all nodes have
+    note: str | None = None  # remark of the inventory
+    reason: str | None = None  # reason of an override; None: no override
+    accepts: tuple[str, ...] = ()  # accepted faults of its GPUs, in the words of `overrides`
+    reserve_cores: int = 0  # cores of a worker that jobs do not get
+    reserve_memory_mib: int = 0  # memory of a worker that jobs do not get
+    platform: Platform | None = None  # None: the same as the cluster's
     system_disk: SystemDisk = SystemDisk()
-    features: tuple[str, ...] = ()  # of Slurm's, which jobs ask for
-    weight: int | None = None  # of Slurm's; None: its own default
+    features: tuple[str, ...] = ()  # features in Slurm, which jobs can request
+    weight: int | None = None  # weight in Slurm; None: Slurm's default
 
     @property
     def certified(self) -> bool:
-        """Whether it gets a host certificate: its host keys are known."""
+        """True if it gets a host certificate: its host keys are known."""
         return bool(self.host_keys)
 
     @property
     def best_host_key(self) -> str:
-        """Of its host keys the one that is certified; empty where none is known."""
+        """The host key that gets a certificate, the best one; "" if none is known."""
         by_type = {key.split()[0]: key for key in reversed(self.host_keys)}
         return next((by_type[kind] for kind in HOST_KEY_TYPES if kind in by_type), "")
 
@@ -94,17 +94,17 @@ class Jump:
     """The machine that the other nodes are reached through."""
 
     name: str
-    address: str  # or a host name
+    address: str  # an IP address or host name
     user: str
     host_keys: tuple[str, ...]
-    is_node: bool  # else a machine of the site's
+    is_node: bool  # False: a machine of the site
 
 
 @dataclass(frozen=True)
 class Access:
-    """How hpcforge gets in: an ordinary user, made root by `become`."""
+    """The login of hpcforge: an ordinary user, made root by `become`."""
 
     user: str
     become: Literal["sudo", "none"]
     key: Path | None  # private key file on the operator host; None: the user's ssh agent and default keys
-    via: Jump | None = None  # None: every node is reached straight
+    via: Jump | None = None  # None: hpcforge connects to nodes directly

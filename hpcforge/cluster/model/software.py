@@ -14,13 +14,13 @@ from hpcforge.catalog.distribution import PackageAccount
 
 @dataclass(frozen=True)
 class Service:
-    """Where a service runs, or which outside service stands in for it; neither: the cluster has none."""
+    """The nodes of a service, or the outside service; neither: the cluster has none."""
 
     on: tuple[str, ...] = ()  # nodes
     external: tuple[str, ...] = ()
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all options of its role
     certified: bool = False  # its nodes have certificates of the cluster's authority
-    people: tuple[str, ...] = ()  # in a directory that stands in for the site's
+    people: tuple[str, ...] = ()  # accounts in a directory that stands in for the site's
 
     @property
     def host(self) -> str | None:
@@ -30,17 +30,17 @@ class Service:
 
 @dataclass(frozen=True)
 class Names:
-    """What a distribution calls what roles call by Debian's name, where that is another; see `OperatingSystem`."""
+    """A distribution's names for parts that roles name by Debian's; see `OperatingSystem`."""
 
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
-    paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # of files, and of folders with all below them
-    accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages bring
-    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # packages that it has not, and why
+    paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # files, and folders with everything below
+    accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages create
+    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # missing packages, with the reason
 
     @cached_property
     def all_as_in_debian(self) -> bool:
-        """Whether nothing that it has is called otherwise."""
+        """True if all its names are the same as in Debian."""
         return not (self.packages or self.units or self.paths or self.accounts)
 
 
@@ -52,11 +52,11 @@ class OperatingSystem:
     release: str  # "12"
     python: str  # the distribution's own, "3.11"
     slurm: str  # the distribution's own, "22.05"
-    libc: str  # "2.36": bounds the wheels that run there
+    libc: str  # "2.36": the newest that a wheel may need
     openssh: str  # the distribution's own, "9.2"
-    names: Names = Names()  # where they are others than Debian 12's
-    suite: str | None = None  # its name in the archive
-    oldest_slurmd: str | None = None  # that its slurmctld and slurmdbd work with
+    names: Names = Names()  # names that differ from Debian 12's
+    suite: str | None = None  # its name in the package archive
+    oldest_slurmd: str | None = None  # the oldest slurmd that works with its slurmctld and slurmdbd
 
     @property
     def slurm_version(self) -> tuple[int, ...]:
@@ -71,9 +71,13 @@ class OperatingSystem:
 
     @property
     def package_accounts(self) -> Mapping[str, PackageAccount]:
-        """Return the accounts that packages make, by their names here; none for a release that the catalog lacks."""
-        found = load_catalog().distributions.get((self.name, self.release))
-        return {self.account(name): account for name, account in found.package_accounts.items()} if found else {}
+        """The accounts that packages make, by their names here; none for a release that the catalog lacks."""
+        distribution = load_catalog().distributions.get((self.name, self.release))
+        return (
+            {self.account(name): account for name, account in distribution.package_accounts.items()}
+            if distribution
+            else {}
+        )
 
     @property
     def openssh_version(self) -> tuple[int, ...]:
@@ -91,13 +95,13 @@ class OperatingSystem:
         return self.names.units.get(name, name)
 
     def path(self, path: str) -> str:
-        """Where something lies here. What is in a folder goes with it, a unit's file and drop-ins with the unit."""
+        """Return a path in this distribution. A folder's content moves with it, and drop-ins with their unit."""
         if self.names.units and "/systemd/system/" in path:
             path = "/".join(map(self._unit_part, path.split("/")))
         if not self.names.paths:
             return path
         at = len(path)
-        while at > 0:  # the longest that is declared
+        while at > 0:  # the longest declared path
             if (own := self.names.paths.get(path[:at])) is not None:
                 return own + path[at:]
             at = path.rfind("/", 0, at)
@@ -122,11 +126,11 @@ class Wheel:
 
 @dataclass(frozen=True)
 class PyTorch:
-    """Which PyTorch the workers get: pinned wheels, or the distribution's own package where there are none."""
+    """PyTorch of the workers: pinned wheels, or the distribution's package."""
 
     version: str
     build: Literal["wheel", "distribution"]
-    wheels: tuple[Wheel, ...]  # torch itself first; empty for the distribution's build
+    wheels: tuple[Wheel, ...]  # torch itself first; empty: the distribution's build
 
     @property
     def modules(self) -> frozenset[str]:
@@ -146,13 +150,13 @@ class Framework:
     name: str
     title: str
     version: str
-    use: str  # Python statements that fail where it does not work
+    use: str  # Python statements that fail if it does not work
     wheels: tuple[Wheel, ...]  # the framework itself first
-    environment: str  # its folder below /opt/hpcforge: its name, of further versions with the version
+    environment: str  # folder below /opt/hpcforge: its name; for further versions with the version
 
     @property
     def default(self) -> bool:
-        """Whether it is what jobs get without a version."""
+        """True if jobs get it without a version."""
         return self.environment == self.name
 
     @property

@@ -17,10 +17,10 @@ from hpcforge.errors import ExpectedError
 _Owner = TypeVar("_Owner")
 _Value = TypeVar("_Value")
 JsonObject = Mapping[str, object]
-# service: no Redfish there; override: the next boot cannot be chosen
+# service: no Redfish at this address; override: the next boot cannot be chosen
 Reason = Literal["unreachable", "service", "login", "licence", "certificate", "answer", "effect", "override"]
 Power = Literal["on", "off", "changing", "unknown"]
-Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
+Device = Literal["network", "disk", "none"]  # none: the order of the firmware's settings
 Reset = Literal["on", "off", "hard-off"]
 
 
@@ -36,18 +36,18 @@ class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorato
 
     def __get__(self, owner: _Owner, _: type[_Owner] | None = None) -> _Value:
         value = self._compute(owner)
-        vars(owner)[self._compute.__name__] = value  # which is found before this is asked again
+        vars(owner)[self._compute.__name__] = value  # Python reads it before it calls this again
         return value
 
 
 class BmcError(ExpectedError):
-    """A management controller did not do what was asked; `reason` says of which kind."""
+    """A management controller did not do what was requested; `reason` is the kind of error."""
 
     def __init__(self, message: str, reason: Reason, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
         self.reason: Reason = reason
         self.details = details  # each message of the answer
-        self.power: Power = "unknown"  # of the machine, as it was read last before
+        self.power: Power = "unknown"  # the machine's last known state
 
 
 class LostAnswerError(BmcError):
@@ -56,20 +56,20 @@ class LostAnswerError(BmcError):
 
 @dataclass(frozen=True)
 class Login:
-    """Where a controller is, and how hpcforge gets in."""
+    """Address and login of a controller."""
 
     address: str
     user: str
-    password: str = field(repr=False)  # "": none is sent
+    password: str = field(repr=False)  # "": no password is sent
     port: int = 443
     certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
-    verified: bool = True  # False: any certificate will do
-    cipher_suite: int = 17  # of IPMI
+    verified: bool = True  # False: every certificate is accepted
+    cipher_suite: int = 17  # cipher suite of IPMI
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What a machine boots from at its next start, and whether only then."""
+    """The device for a machine's next boot, and whether only for that."""
 
     device: Device
     once: bool
@@ -80,7 +80,7 @@ class Controller(Protocol):
 
     @property
     def quirks(self) -> Collection[str]:
-        """What it was seen to do wrong, by the names of quirks.yaml."""
+        """Return its observed faults, by the names of quirks.yaml."""
 
     def power(self) -> Power:
         """Read the power state."""

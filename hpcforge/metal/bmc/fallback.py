@@ -26,14 +26,14 @@ class RedfishOrIpmi:
     def __init__(self, access: Login, table: Table | None = None, ipmi_port: int = IPMI_PORT) -> None:
         self._table = table or quirks()
         self._redfish = Redfish(access, self._table)
-        self._ipmi: Ipmi | None = None  # None: Redfish does all
+        self._ipmi: Ipmi | None = None  # None: Redfish is enough
         self._ipmi_port = ipmi_port
         self._uefi = True
-        self._why = "it forgets one"
+        self._reason = "it forgets one"
 
     @property
     def quirks(self) -> Collection[str]:
-        """What it was seen to do wrong, by the names of quirks.yaml."""
+        """Return its observed faults, by the names of quirks.yaml."""
         return (*self._redfish.quirks, *(self._ipmi.quirks if self._ipmi else ()))
 
     def power(self) -> Power:
@@ -62,7 +62,7 @@ class RedfishOrIpmi:
                 self._ipmi.set_boot(device)
             except BmcError as error:
                 hint = error.hint or "allow IPMI over LAN in the controller's settings"
-                raise BmcError(f"no boot override by Redfish ({self._why}); {error}", error.reason, hint) from None
+                raise BmcError(f"no boot override by Redfish ({self._reason}); {error}", error.reason, hint) from None
         elif device == "none" and self._may_use_ipmi():
             self._end_earlier_override()
 
@@ -70,7 +70,7 @@ class RedfishOrIpmi:
         """Ask by Redfish; return the quirk for which it is for ipmitool now, None for none."""
         quirk = self._may_use_ipmi()
         if quirk:
-            self._uefi = self._redfish.starts_by_uefi()  # before a request that may change what it reads
+            self._uefi = self._redfish.starts_by_uefi()  # read before a request that may change the answer
         try:
             self._redfish.set_boot(device)
         except BmcError as error:
@@ -78,7 +78,7 @@ class RedfishOrIpmi:
                 raise
             if isinstance(error, LostAnswerError) and self._override_reads(device):
                 return None
-            self._why = str(error).removeprefix(f"{self._redfish.access.address}: ")
+            self._reason = str(error).removeprefix(f"{self._redfish.access.address}: ")
             return quirk
         return quirk if quirk and not self._override_reads(device) else None
 

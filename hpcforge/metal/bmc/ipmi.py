@@ -1,6 +1,6 @@
-"""A machine by IPMI over LAN: ipmitool does it. There are no certificates: the blueprint's inventory must ask for it.
+"""A machine by IPMI over LAN, with ipmitool. There are no certificates: the inventory must select it.
 
-The password goes to ipmitool in its environment, never in its arguments, which every user of this machine can read.
+ipmitool gets the password in its environment, never in its arguments, which every user of this machine can read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hpcforge.metal.bmc.quirk_table import Table, fitting, quirks
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
 _DEVICES: Mapping[Device, str] = {"network": "pxe", "disk": "disk", "none": "none"}
-# Set System Boot Options (IPMI 2.0, 28.12): the flags of the next boot do not end 60 s after they are set; and flags of
-# one boot by UEFI, which `bootdev` has as an option that not every controller understands.
+# Set System Boot Options (IPMI 2.0, 28.12): keeps the flags of the next boot longer than 60 s; and flags for one boot
+# by UEFI, which `bootdev` has only as an option that some controllers do not support.
 _KEEP_FLAGS = ("raw", "0x00", "0x08", "0x03", "0x08")
 _BY_UEFI = ("raw", "0x00", "0x08", "0x05", "0xa0")
 _UEFI_DEVICES: Mapping[Device, str] = {"network": "0x04", "disk": "0x08"}
@@ -29,13 +29,13 @@ class Ipmi:
     def __init__(self, access: Login, *, uefi: bool = False, table: Table | None = None) -> None:
         self.access = access
         self._table = table or quirks()
-        self._uefi = uefi  # whether its firmware starts by UEFI; False: as the firmware is set
+        self._uefi = uefi  # True: its firmware starts by UEFI; False: as the firmware is set
         self.quirks: dict[str, None] = {}
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
-        said = self._ask("chassis", "power", "status").strip().lower()
-        return "on" if said.endswith("is on") else "off" if said.endswith("is off") else "unknown"
+        answer = self._ask("chassis", "power", "status").strip().lower()
+        return "on" if answer.endswith("is on") else "off" if answer.endswith("is off") else "unknown"
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
@@ -74,7 +74,7 @@ class Ipmi:
         argv += ["-p", str(access.port), "-U", access.user, "-E", *words]
         own = {"IPMITOOL_PASSWORD": access.password, "IPMI_PASSWORD": access.password, "LC_ALL": "C"}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv,
                 env={**os.environ, **own},
                 stdin=subprocess.DEVNULL,
@@ -86,8 +86,8 @@ class Ipmi:
             raise BmcError("ipmitool is not installed here", "answer", "apt-get install ipmitool") from None
         except subprocess.TimeoutExpired:
             raise BmcError(f"{access.address}: no answer to IPMI within {_LIMIT_S:g} s", "unreachable") from None
-        if done.returncode:
-            why = done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {done.returncode}"
-            reason: Reason = "unreachable" if "Unable to establish" in why else "answer"
-            raise BmcError(f"{access.address}: ipmitool: {why}", reason)
-        return done.stdout.decode("utf-8", "replace")
+        if process.returncode:
+            message = process.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {process.returncode}"
+            reason: Reason = "unreachable" if "Unable to establish" in message else "answer"
+            raise BmcError(f"{access.address}: ipmitool: {message}", reason)
+        return process.stdout.decode("utf-8", "replace")

@@ -39,11 +39,11 @@ OF_MANAGER: frozenset[Trait] = frozenset(("manager", "firmware"))
 class Traits:
     """What a controller says of itself; "" where it says nothing."""
 
-    vendor: str = ""  # of the service root, or the name of its only extension (Oem)
+    vendor: str = ""  # vendor in the service root, or the name of its only extension (Oem)
     product: str = ""
-    maker: str = ""  # of the system
+    maker: str = ""  # manufacturer of the system
     model: str = ""
-    manager: str = ""  # the model of the manager
+    manager: str = ""  # model of the manager
     firmware: str = ""
 
 
@@ -63,16 +63,16 @@ class Make(BaseModel):
 
     make: str
     match: Mapping[Trait, str] = Field(min_length=1)
-    actions: Mapping[Action, str] = {}  # each with where it was read
+    actions: Mapping[Action, str] = {}  # action to the source of its description
     notes: tuple[Note, ...] = ()
 
     @property
     def warning(self) -> str:
-        """What people should read before such a machine boots from the network; "" is usual."""
+        """Return advice to read before such a machine boots from the network; usually ""."""
         shown = [source for action, source in self.actions.items() if action in ("ipmi", "warn")]
-        why = "; ".join(note.text for note in self.notes if note.source in shown)
+        advice = "; ".join(note.text for note in self.notes if note.source in shown)
         by_ipmi = "where Redfish does not take a boot override, ipmitool sets it, without a certificate: "
-        return f"{self.make}: {by_ipmi if 'ipmi' in self.actions else ''}{why}" if shown else ""
+        return f"{self.make}: {by_ipmi if 'ipmi' in self.actions else ''}{advice}" if shown else ""
 
 
 @cache
@@ -97,7 +97,7 @@ def matching(table: Iterable[Make], traits: Traits, leave_out: frozenset[Trait] 
 
 
 def actions(rows: Iterable[Make]) -> frozenset[Action]:
-    """Return all that is done for a controller that these rows match."""
+    """Return all actions for a controller that these rows match."""
     return frozenset(action for row in rows for action in row.actions)
 
 

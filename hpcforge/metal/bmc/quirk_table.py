@@ -1,7 +1,7 @@
-"""What management controllers do wrong, as rows of quirks.yaml: a word for what hpcforge does then, and its parameters.
+"""Faults of management controllers, as rows of quirks.yaml: a word for hpcforge's reaction, and its parameters.
 
-A word is interpreted in one place, which asks the table for the rows that fit what it sees. So another row with the
-same word, such as other statuses with other waits, is data alone. `QuirkWord.tells` names what tells rows apart.
+One place interprets a word, and selects the rows that fit its observation. So another row with the same word, such as
+other statuses with other waits, is data alone. `QuirkWord.tells` names the parameter that distinguishes rows.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Do = Literal[
 
 @dataclass(frozen=True)
 class QuirkWord:
-    """What a word of `do` means, and the parameters that its rows have."""
+    """The meaning of a word of `do`, and the parameters of its rows."""
 
     effect: str
-    tells: str = ""  # the parameter that tells rows apart; "": one row has the word
+    tells: str = ""  # the parameter that distinguishes rows; "": only one row has the word
     more: tuple[str, ...] = ()
 
 
@@ -75,23 +75,23 @@ class Quirk(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str  # its key
+    name: str  # key of the row
     seen: str
     then: str
     source: str
     do: Do
     protocol: Literal["redfish", "ipmi"] = "redfish"
-    statuses: tuple[int, ...] = ()  # of HTTP
-    not_processed: tuple[int, ...] = ()  # those after which a POST was not carried out
+    statuses: tuple[int, ...] = ()  # statuses of HTTP
+    not_processed: tuple[int, ...] = ()  # statuses that mean that a POST had no effect
     tries: Mapping[Reset, int] = {}
     devices: tuple[Device, ...] = ()
-    properties: tuple[str, ...] = ()  # of `Boot`
+    properties: tuple[str, ...] = ()  # properties of `Boot`
     values: tuple[str, ...] = ()
     types: tuple[str, ...] = ()  # ProcessorType
     ratio: float = 0.0
-    message: str = ""  # a part of a message of Redfish
-    line: str = ""  # of `ipmitool chassis bootparam get 5`
-    make_action: Action | None = None  # of makes.yaml
+    message: str = ""  # part of a message of Redfish
+    line: str = ""  # line of `ipmitool chassis bootparam get 5`
+    make_action: Action | None = None  # an action of makes.yaml
     wait_s: float = 0.0
     every_s: float = 0.0
 
@@ -99,10 +99,12 @@ class Quirk(BaseModel):
     def _has_parameters_of_its_word(self) -> Self:
         word = WORDS[self.do]
         needed = {*filter(None, (word.tells, *word.more))}
-        given = self.model_fields_set - {"name", "seen", "then", "source", "do", "protocol"}
-        if given != needed:
+        parameters = self.model_fields_set - {"name", "seen", "then", "source", "do", "protocol"}
+        if parameters != needed:
             names = ", ".join(sorted(needed)) or "none"
-            raise ValueError(f"the parameters of `{self.do}` are {names}, not {', '.join(sorted(given)) or 'none'}")
+            raise ValueError(
+                f"the parameters of `{self.do}` are {names}, not {', '.join(sorted(parameters)) or 'none'}"
+            )
         return self
 
 
@@ -124,12 +126,12 @@ def read_quirks(text: str, file: str) -> Table:
             table[name] = Quirk(name=name, **row)
         except ValidationError as error:
             first = error.errors()[0]
-            where = (name, *map(str, first["loc"][:1]))
-            why = first["msg"].removeprefix("Value error, ")
-            if where == (name, "do") and "do" in row:
-                why = f"`{row['do']}` is no word of `do`: {', '.join(get_args(Do))}"
-            raise QuirkTableError(f"{file}:{lines.get(where, lines[name,])}: {'.'.join(where)}: {why}") from error
-        if not WORDS[table[name].do].tells and any(other.do == table[name].do for other in [*table.values()][:-1]):
+            loc = (name, *map(str, first["loc"][:1]))
+            message = first["msg"].removeprefix("Value error, ")
+            if loc == (name, "do") and "do" in row:
+                message = f"`{row['do']}` is no word of `do`: {', '.join(get_args(Do))}"
+            raise QuirkTableError(f"{file}:{lines.get(loc, lines[name,])}: {'.'.join(loc)}: {message}") from error
+        if not WORDS[table[name].do].tells and any(earlier.do == table[name].do for earlier in [*table.values()][:-1]):
             raise QuirkTableError(f"{file}:{lines[name,]}: {name}: another row has `do: {table[name].do}`")
     return table
 
@@ -144,13 +146,13 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
     return lines
 
 
-def fitting(table: Table, do: Do, **seen: object) -> Iterator[Quirk]:
-    """Yield the rows with a word whose parameters have each value that was seen."""
+def fitting(table: Table, do: Do, **values: object) -> Iterator[Quirk]:
+    """Yield the rows with a word whose parameters include each observed value."""
     for row in table.values():
-        if row.do == do and all(value in getattr(row, parameter) for parameter, value in seen.items()):
+        if row.do == do and all(value in getattr(row, parameter) for parameter, value in values.items()):
             yield row
 
 
-def first(table: Table, do: Do, **seen: object) -> Quirk | None:
+def first(table: Table, do: Do, **values: object) -> Quirk | None:
     """Return the first of `fitting`; None for none."""
-    return next(fitting(table, do, **seen), None)
+    return next(fitting(table, do, **values), None)

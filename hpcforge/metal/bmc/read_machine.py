@@ -16,12 +16,12 @@ from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.service import before, link, links, mapping, number, text
 from hpcforge.metal.machine_matching import Machine
 
-# The network interfaces of a machine by Redfish: those that can boot, by MAC address.
-PORTS_S = 60.0  # for the ports of network adapters
+# The network interfaces of a machine by Redfish: bootable ones, by MAC address.
+PORTS_S = 60.0  # limit for the ports of network adapters
 _MAC = re.compile(
     r"[0-9a-f]{2}(?:([:-]?)[0-9a-f]{2})(?:\1[0-9a-f]{2}){4}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}", re.IGNORECASE
 )
-_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # of a UEFI device path
+_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # address in a UEFI device path
 # Interfaces between a machine and its own controller: names of Lenovo, Supermicro, DMTF's example, OpenBMC and AMI.
 _TO_MANAGER = re.compile(r"tomanager|(host|manager) (ethernet|network) interface|\busb|usb\d|rndis", re.IGNORECASE)
 _LOCAL = 2  # a bit of the first octet (IEEE 802)
@@ -29,17 +29,17 @@ _LOCAL = 2  # a bit of the first octet (IEEE 802)
 
 @dataclass(frozen=True)
 class Nics:
-    """Whether each has a link, by its MAC address."""
+    """Links of network interfaces, by MAC address."""
 
     linked: Mapping[str, bool]
-    whole: bool = True  # False: one could not be read
+    complete: bool = True  # False: an interface could not be read
 
 
 @dataclass(frozen=True)
 class _Nic:
     mac: str
     linked: bool = False
-    local: bool = False  # its address is administered locally, and it has no other
+    local: bool = False  # a locally administered address, and no other
 
 
 def read_nics(bmc: Redfish, system: JsonObject, chassis: Callable[[], Iterable[JsonObject]]) -> Nics:
@@ -74,14 +74,14 @@ def _local(mac: str | None) -> bool:
 
 def _interfaces(bmc: Redfish, system: JsonObject) -> Iterator[_Nic]:
     for part in bmc.each(bmc.members(link(mapping(system, "EthernetInterfaces")))):
-        # The current address is the one that boots, also where a blade's enclosure gave it another than its own.
+        # The current address is the one that boots, even if a blade's enclosure assigned it.
         current, own = (mac_address(text(part, key)) for key in ("MACAddress", "PermanentMACAddress"))
-        if (mac := current or own) and not _of_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
+        if (mac := current or own) and not _leads_to_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
             yield _Nic(mac, text(part, "LinkStatus") == "LinkUp", _local(mac) and _local(own))
 
 
-def _of_manager(data: JsonObject) -> bool:
-    """Whether an interface leads to the machine's own controller."""
+def _leads_to_manager(data: JsonObject) -> bool:
+    """Return whether an interface leads to the machine's own controller."""
     names = " ".join(text(data, key, 100) for key in ("Id", "Name", "Description"))
     path = text(data, "UefiDevicePath", 500)
     return bool(link(mapping(mapping(data, "Links"), "HostInterface")) or _TO_MANAGER.search(names) or "USB(" in path)
@@ -99,7 +99,7 @@ def _ports(bmc: Redfish, chassis: Iterable[JsonObject]) -> Iterator[_Nic]:
     """Yield the Ethernet ports of the chassis' network adapters, in the form of today and in that before 2021."""
     until = time.monotonic() + PORTS_S
     adapters = (bmc.each(bmc.members(link(mapping(part, "NetworkAdapters")))) for part in chassis)
-    for adapter in before(until, (adapter for each in adapters for adapter in each)):
+    for adapter in before(until, (adapter for of_chassis in adapters for adapter in of_chassis)):
         path = link(mapping(adapter, "Ports")) or link(mapping(adapter, "NetworkPorts"))
         for port in before(until, bmc.each(bmc.members(path))):
             addresses = mapping(port, "Ethernet").get("AssociatedMACAddresses") or port.get(
@@ -108,7 +108,7 @@ def _ports(bmc: Redfish, chassis: Iterable[JsonObject]) -> Iterator[_Nic]:
             for address in addresses if isinstance(addresses, list) else ():
                 if mac := mac_address(text({"": address}, "")):
                     yield _Nic(mac, text(port, "LinkStatus") in ("LinkUp", "Up"), _local(mac))
-                    break  # the others are those of its virtual functions
+                    break  # further addresses belong to its virtual functions
     if time.monotonic() >= until:
         bmc.unread[f"network adapters: to read them takes more than {PORTS_S:g} s"] = None
 
@@ -117,12 +117,12 @@ _ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "E
 _GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
 _GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
 _GPU_NAME = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
-# Models of GPUs that are listed as accelerators: of AMD, Intel and Habana, and NVIDIA.
+# Models of GPUs that are listed as accelerators, by AMD, Intel, Habana and NVIDIA.
 _GPU_MODEL = re.compile(
     r"instinct|(?<![a-z0-9])mi\d{3}|gaudi|habana|gpu|nvidia|(?<![a-z0-9])[abhl]\d{2,3}s?(?![a-z0-9])",
     re.IGNORECASE,
 )
-# What a controller without processors and memory belongs to, by its names and by the lists of its service root.
+# Kinds of equipment whose controllers have no processors and memory, by their names and by lists of the service root.
 _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
     "DPU": re.compile(r"bluefield|smartnic|(?<![a-z])dpu(?![a-z])", re.IGNORECASE),
     "virtual system": re.compile(r"^(Virtual|OS)\b"),
@@ -133,24 +133,24 @@ _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
 
 
 _OFF = ("Off", "PoweringOn", "PoweringOff")
-PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
-_MOST_GIB = 65536.0  # of one machine
-_DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
-_ROUNDING = 0.002  # of their ratio to the DIMMs
+PART_S = 60.0  # limits for chassis, for GPUs and for memory: later parts are ignored
+_MOST_GIB = 65536.0  # memory of one machine
+_DIMM_GIB = 8  # the sum of a server's DIMMs is a multiple of it
+_ROUNDING = 0.002  # tolerance of their ratio to the DIMMs
 
 
 def read_service(bmc: Redfish) -> str:
     """Read the service root, which Redfish (DSP0266) gives without a login; return maker and product.
 
-    Raises `BmcError`, of reason `service` where there is no Redfish.
+    Raises `BmcError`, with reason `service` if there is no Redfish.
     """
     try:
         data = bmc.read_root()
     except BmcError as error:
         if error.reason in ("unreachable", "certificate"):
             raise
-        why = str(error).removeprefix(f"{bmc.access.address}: ")
-        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {why}", "service") from None
+        message = str(error).removeprefix(f"{bmc.access.address}: ")
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {message}", "service") from None
     if not text(data, "@odata.type").startswith("#ServiceRoot."):
         raise BmcError(f"{bmc.access.address}: no management controller by Redfish: no service root", "service")
     return " ".join(filter(None, (text(data, "Vendor"), text(data, "Product"))))
@@ -187,7 +187,7 @@ class _MachineReader:
             model=model,
             macs=tuple(nics.linked),
             linked=tuple(mac for mac, linked in nics.linked.items() if linked),
-            more_macs=not nics.whole,
+            more_macs=not nics.complete,
             memory_gib=memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
@@ -196,30 +196,30 @@ class _MachineReader:
         )
 
     def missing(self, serial: str, macs: bool, memory_gib: float | None) -> Iterator[str]:
-        """Yield what is no fact: 0 too, as of a machine that is off or has not started yet."""
+        """Yield missing facts; 0 is missing too, as on a machine that is off or still starting."""
         counts = {"memory": memory_gib, "processors": self.sockets}
         if names := [name for name, count in counts.items() if not count]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
         if not serial:
             yield "serial number: not told"
-        if not macs and not self.bmc.unread:  # which says why
+        if not macs and not self.bmc.unread:  # an unread part is the reason
             yield "MAC addresses: not told"
 
     def memory(self) -> float | None:
         """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""
-        told = self.memory_gib
-        if told and told % _DIMM_GIB == 0 and told <= _MOST_GIB:
-            return told
+        total_gib = self.memory_gib
+        if total_gib and total_gib % _DIMM_GIB == 0 and total_gib <= _MOST_GIB:
+            return total_gib
         dimms = self.dimms()
-        if told and told <= _MOST_GIB:
+        if total_gib and total_gib <= _MOST_GIB:
             for quirk in fitting(self.bmc.table, "sum-dimms"):
-                if dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - quirk.ratio) < _ROUNDING:
+                if dimms is not None and dimms % _DIMM_GIB == 0 and abs(total_gib / dimms - quirk.ratio) < _ROUNDING:
                     self.bmc.note(quirk)
                     return dimms
-            return told
-        if told:
-            self.notes.append(f"memory: {told:g} GiB is more than a machine has")
-        return dimms or (0.0 if told == 0 else None)
+            return total_gib
+        if total_gib:
+            self.notes.append(f"memory: {total_gib:g} GiB is more than a machine has")
+        return dimms or (0.0 if total_gib == 0 else None)
 
     def dimms(self) -> float | None:
         """Return the sum of the DIMMs in GiB; None where none is listed, or not all could be read."""
@@ -232,7 +232,7 @@ class _MachineReader:
 
     @lazy_property
     def chassis(self) -> Sequence[JsonObject]:
-        """Those of the system first."""
+        """Return the chassis, those of the system first."""
         own = links(mapping(self.data, "Links").get("Chassis"))
         every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
         paths = dict.fromkeys([*own, *self.bmc.tried(every)])
@@ -240,12 +240,12 @@ class _MachineReader:
 
     def names(self) -> tuple[str, str, str]:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
-        whole = self.data
-        if not _serial(whole):
+        source = self.data
+        if not _serial(source):
             enclosures = [part for part in self.chassis if text(part, "ChassisType") in _ENCLOSURES]
-            whole = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), whole)
-        maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
-        return _serial(whole), maker, model
+            source = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), source)
+        maker, model = (text(self.data, key) or text(source, key) for key in ("Manufacturer", "Model"))
+        return _serial(source), maker, model
 
     def gpus(self) -> tuple[str, ...] | None:
         """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
@@ -263,13 +263,13 @@ class _MachineReader:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
                 devices = list(before(until, bmc.each(bmc.members(path))))
-                # To read each device's functions takes long: only where no name says it.
-                named = [device for device in devices if _is_gpu_by_name(device)]
-                gpus = named or [device for device in before(until, devices) if _is_gpu(bmc, device)]
+                # Reading each device's functions takes long, so it is done only if no name shows a GPU.
+                by_name = [device for device in devices if _is_gpu_by_name(device)]
+                gpus = by_name or [device for device in before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
             bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
-        whole = lists and len(bmc.unread) == unread
-        return tuple(map(_model, gpus)) if whole else None
+        complete = lists and len(bmc.unread) == unread
+        return tuple(map(_model, gpus)) if complete else None
 
     def count_processors(self, processors: Sequence[JsonObject]) -> None:
         """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""
@@ -284,12 +284,12 @@ class _MachineReader:
             self.notes.append(f"accelerators that do not count as GPUs: {names}")
 
     def equipment(self) -> str:
-        """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
+        """Return the kind of equipment of a controller; "" for a server, even one that is off."""
         own = f"{text(self.data, 'SystemType')} {text(self.data, 'Model', 100)}"
         for name in ("DPU", "virtual system"):
             if _EQUIPMENT[name].search(own):
                 return name
-        # A tray's own switches; a server has those of its GPU baseboard, as HGX_NVSwitch_0.
+        # A tray's own switches. A server has the switches of its GPU baseboard, named HGX_NVSwitch_0.
         if any(text(part, "Id").startswith("MGX_NVSwitch") for part in self.chassis):
             return "NVSwitch tray"
         if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):
@@ -310,14 +310,14 @@ def _is_present(data: JsonObject) -> bool:
 
 
 def _is_dimm(data: JsonObject) -> bool:
-    """Whether a module is main memory: what is no DRAM, or HBM as of GPUs, is none."""
+    """Return whether a module is main memory: DRAM, and not HBM of GPUs."""
     kinds = text(data, "MemoryType"), text(data, "MemoryDeviceType")
     state = text(mapping(data, "Status"), "State")
     return state not in ("Absent", "Disabled") and kinds[0] in ("", "DRAM") and not kinds[1].startswith("HBM")
 
 
 def _is_gpu_processor(data: JsonObject) -> bool:
-    """Whether a processor is one; some are listed as accelerators, and DSP2046 leaves open which those are."""
+    """Return whether a processor is a GPU; some are listed as accelerators, which DSP2046 does not define further."""
     kind, names = (
         text(data, "ProcessorType"),
         " ".join(text(data, key, 100) for key in ("Manufacturer", "Model", "Name")),
@@ -333,7 +333,7 @@ def _is_gpu_by_name(device: JsonObject) -> bool:
 
 
 def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
-    """Whether a PCIe device is one by its functions' vendor and class."""
+    """Return whether a PCIe device is a GPU, by its functions' vendor and class."""
     paths = links(mapping(device, "Links").get("PCIeFunctions"))
     functions = bmc.each(paths or bmc.members(link(mapping(device, "PCIeFunctions"))))
     return any(

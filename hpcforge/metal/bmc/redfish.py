@@ -12,23 +12,23 @@ from hpcforge.metal.bmc.makes import OF_MANAGER, Action, Make, Traits, actions, 
 from hpcforge.metal.bmc.quirk_table import Quirk, fitting
 from hpcforge.metal.bmc.service import RedfishService, link, links, mapping, printable, text
 
-# A boot override: what is sent for it, and what it reads as, by what makes.yaml has of the make.
+# A boot override: the request for it, and its reading, with the actions that makes.yaml has for the make.
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _ENABLED, _TARGET, _MODE = "BootSourceOverrideEnabled", "BootSourceOverrideTarget", "BootSourceOverrideMode"
-_APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now
+_APPLY_TIMES = ("OnReset", "Immediate")  # times at which settings apply: at the next reset, or now
 
 
 def request(
     boot: JsonObject, device: Device, actions: Collection[Action], left_out: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return what is sent for an override to a resource whose `Boot` reads so, without some properties."""
+    """Return the request for an override to a resource with this `Boot`, without some properties."""
     sent = {_TARGET: _TARGETS[device], _ENABLED: "Disabled" if device == "none" else "Once"}
     if device == "none" and "keep-target" in actions:
         target = boot.get(_TARGET)
         sent[_TARGET] = target if isinstance(target, str) and target != "None" else _TARGETS["network"]
     mode = mode_of(boot) or ("UEFI" if "uefi-mode" in actions else "")
     if mode and "without-mode" not in actions:
-        sent[_MODE] = mode  # the one it has: firmware settings are not changed here
+        sent[_MODE] = mode  # its own mode: hpcforge does not change firmware settings here
     return {name: value for name, value in sent.items() if name not in left_out or name == _MODE}  # `mode` decides
 
 
@@ -53,9 +53,9 @@ def mode_of(boot: JsonObject) -> str:
 
 
 def apply_time(settings: JsonObject, resource: JsonObject) -> str | None:
-    """Return when an override in a settings resource should apply; "": that cannot be asked for; None: too late.
+    """Return when an override in a settings resource should apply; "": no choice; None: too late.
 
-    `settings` is what the system says of that resource.
+    `settings` is the system's description of that resource.
     """
     own = resource.get("@Redfish.SettingsApplyTime")
     times = settings.get("SupportedApplyTimes")
@@ -66,7 +66,7 @@ def apply_time(settings: JsonObject, resource: JsonObject) -> str | None:
     return next((name for name in _APPLY_TIMES if name in times), None)
 
 
-SYSTEMS_S = 120.0  # for the search among several systems
+SYSTEMS_S = 120.0  # limit for the search among several systems
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "on": ("On", "ForceOn"),
     "off": ("GracefulShutdown",),
@@ -86,16 +86,16 @@ class System:
 
 @dataclass(frozen=True)
 class Systems:
-    """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
+    """The systems of one controller: the machine, and others such as a GPU baseboard."""
 
-    host: str | None  # the path
+    host: str | None  # path of the host's system
     others: tuple[str, ...] = ()
 
 
 class Redfish(RedfishService):
     """A controller that talks Redfish; see `hpcforge.metal.bmc.Controller`."""
 
-    _unnamed = ""  # the path of settings that the system does not name and that took an override
+    _unnamed = ""  # path of settings that took an override although the system does not name them
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
@@ -113,7 +113,7 @@ class Redfish(RedfishService):
     def _reset_request(self, kind: Reset) -> tuple[str, str]:
         """Return the path and the type of a reset. Raises `BmcError`."""
         system = self.system()
-        action = _reset_of(system.data)
+        action = _reset_type(system.data)
         allowed, types = self._reset_types(action), _RESETS[kind]
         if allowed:
             types = tuple(name for name in types if name in allowed)
@@ -142,7 +142,7 @@ class Redfish(RedfishService):
         override = mapping(self._override(self.system()).data, "Boot")
         boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
         for quirk in fitting(self.table, "report-value") if boot.device != "none" else ():
-            if any(text(override, each) in quirk.values for each in quirk.properties):
+            if any(text(override, name) in quirk.values for name in quirk.properties):
                 self.note(quirk)
         return boot
 
@@ -182,7 +182,7 @@ class Redfish(RedfishService):
         """Return the properties of an override that this resource does not take."""
         missing: set[str] = set()
         for quirk in fitting(self.table, "leave-out"):
-            lacks = {each for each in quirk.properties if not (mode_of(boot) if each == _MODE else each in boot)}
+            lacks = {name for name in quirk.properties if not (mode_of(boot) if name == _MODE else name in boot)}
             missing |= lacks
             if lacks:
                 self.note(quirk)
@@ -196,7 +196,7 @@ class Redfish(RedfishService):
         return None
 
     def starts_by_uefi(self) -> bool:
-        """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
+        """Return whether its firmware starts by UEFI, as far as it reports that. Raises `BmcError`."""
         return mode_of(mapping(self.system().data, "Boot")) != "Legacy"
 
     def warnings(self) -> tuple[str, ...]:
@@ -231,13 +231,13 @@ class Redfish(RedfishService):
         path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
         if path:
             settings = self._read(path)
-            # Settings may be of other things alone, such as the boot order.
+            # These settings may have other purposes only, such as the boot order.
             if any(self._meets("use-settings", properties=name) for name in mapping(settings.data, "Boot")):
                 return settings
         return system
 
     def _apply_time(self, system: System, resource: System) -> JsonObject:
-        """Return the request that settings apply when the machine is reset, where a time can be asked for."""
+        """Return the request that settings apply at the next reset, if a time can be chosen."""
         if resource.path == system.path:
             return {}
         name = apply_time(mapping(system.data, "@Redfish.Settings"), resource.data)
@@ -267,7 +267,7 @@ class Redfish(RedfishService):
             resources[path] = self.get(path).data
         machines = {path: data for path, data in resources.items() if text(data, "SystemType") != "DPU"}
         hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
-        hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
+        hosts = hosts or [path for path, data in machines.items() if _reset_type(data)]
         if len(hosts) != 1:
             names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
             which = (
@@ -283,5 +283,5 @@ class Redfish(RedfishService):
         return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)
 
 
-def _reset_of(data: JsonObject) -> JsonObject:
+def _reset_type(data: JsonObject) -> JsonObject:
     return mapping(mapping(data, "Actions"), "#ComputerSystem.Reset")

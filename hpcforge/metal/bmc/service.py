@@ -21,9 +21,9 @@ from hpcforge.metal.bmc.https import HttpAnswer, exchange
 from hpcforge.metal.bmc.quirk_table import Do, Quirk, Table, first, quirks
 
 ROOT = "/redfish/v1"
-MOST_MEMBERS = 256  # of a collection; more are not read
-_AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # in a path: reserved characters of RFC 3986, and what is encoded already
-_PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and its message's text
+MOST_MEMBERS = 256  # members of a collection; further ones are not read
+_AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # unescaped in a path: reserved characters of RFC 3986, and existing escapes
+_PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and the text of its message
 _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
 
 
@@ -32,18 +32,18 @@ class RedfishService:
 
     def __init__(self, access: Login, table: Table | None = None, limit_s: float = math.inf) -> None:
         self.access = access
-        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all requests together
-        self.quirks: dict[str, None] = {}  # in the order in which they were met
-        self.unread: dict[str, None] = {}  # why parts could not be read
+        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # limit for all requests together
+        self.quirks: dict[str, None] = {}  # in the order of their first use
+        self.unread: dict[str, None] = {}  # reasons why parts could not be read
         self.table = table or quirks()
         self._refusal: BmcError | None = None
-        self._accepted = False  # a request with the login has succeeded
+        self._accepted = False  # True: a request with this login succeeded
 
     def with_access(self, access: Login) -> Self:
         """Return a service with another login, and the same time for all requests."""
-        other = type(self)(access, self.table, self._limit_s)
-        other._until_s = self._until_s
-        return other
+        service = type(self)(access, self.table, self._limit_s)
+        service._until_s = self._until_s
+        return service
 
     @lazy_property
     def root(self) -> JsonObject:
@@ -150,7 +150,7 @@ class RedfishService:
             quirk = first(self.table, "retry-after", statuses=answer.status)
             if quirk is None:
                 return answer
-            if method == "POST" and answer.status not in quirk.not_processed:  # the change may have been made
+            if method == "POST" and answer.status not in quirk.not_processed:  # the machine may have made the change
                 raise LostAnswerError(f"{self.access.address}: HTTP {answer.status} for {path}", "answer")
             self.note(quirk)
             pause_s = _seconds(answer.retry_after) or quirk.every_s
@@ -194,19 +194,19 @@ class RedfishService:
         return self._path(to.path)
 
     def _refused(self, path: str, answer: HttpAnswer) -> BmcError:
-        """Return the error of an answer that is no success."""
+        """Return the error of an unsuccessful answer."""
         messages = _messages(answer.data)
         feature = next(part for part in reversed(path.split("/")) if part and not part.isdigit())
         if answer.status != 401 and (
             licence := next((message for message in messages if _LICENCE.search(message)), "")
         ):
             return self._error(f"needs a licence: {feature}: {licence}", "licence")
-        why = next((message for message in messages if "ExtendedInfo" not in message), "")
+        reason = next((message for message in messages if "ExtendedInfo" not in message), "")
         if answer.status < 300:
-            why = why or "no resource"
+            reason = reason or "no resource"
         if quirk := first(self.table, "stop", statuses=answer.status):
             user = f"user {self.access.user}" if self.access.password else "a request without a login"
-            own = f" (HTTP {answer.status})" + (f": {why}" if why else "")
+            own = f" (HTTP {answer.status})" + (f": {reason}" if reason else "")
             if answer.status == 403 and any(_PRIVILEGE.search(message) for message in messages):
                 hint = f"give {user} the role Operator or Administrator in the controller"
                 return BmcError(f"{self.access.address}: {user} lacks a privilege for {feature}{own}", "answer", hint)
@@ -216,27 +216,27 @@ class RedfishService:
             self._refusal = BmcError(f"{self.access.address}: it {accepted} {user}{own}", "login", hint)
             return self._refusal
         if first(self.table, "retry-after", statuses=answer.status) and (seconds := _seconds(answer.retry_after)):
-            why = f"not ready, and not before {seconds:.0f} s" + (f": {why}" if why else "")
-        message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
+            reason = f"not ready, and not before {seconds:.0f} s" + (f": {reason}" if reason else "")
+        message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {reason}" if reason else "")
         return BmcError(message, "answer", details=tuple(messages))
 
-    def _error(self, why: str, reason: Reason) -> BmcError:
-        return BmcError(f"{self.access.address}: {why}", reason)
+    def _error(self, message: str, reason: Reason) -> BmcError:
+        return BmcError(f"{self.access.address}: {message}", reason)
 
     def note(self, quirk: Quirk) -> None:
         """Keep the name of a quirk that was met."""
         self.quirks[quirk.name] = None
 
-    def _meets(self, do: Do, **seen: object) -> bool:
-        """Tell whether a row of the table with this word fits what was seen, and keep its name."""
-        quirk = first(self.table, do, **seen)
+    def _meets(self, do: Do, **values: object) -> bool:
+        """Return whether a row of the table with this word fits what was seen, and keep its name."""
+        quirk = first(self.table, do, **values)
         if quirk:
             self.note(quirk)
         return quirk is not None
 
 
 def _is_no_resource(answer: HttpAnswer) -> bool:
-    """Whether a success has no content, or that of an error, as while a controller starts."""
+    """Return whether a success has no content, or an error's, as while a controller starts."""
     return answer.status == 204 or ("@odata.id" not in answer.data and bool(mapping(answer.data, "error")))
 
 
@@ -252,7 +252,7 @@ def _messages(data: JsonObject) -> Sequence[str]:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Read the header Retry-After, seconds or a date; None for anything else, and for what is over."""
+    """Read the header Retry-After, seconds or a date; None for anything else, and for the past."""
     if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10:
         return float(retry_after) or None
     try:

@@ -10,7 +10,7 @@ from hpcforge.metal.bmc import BmcError, Boot, Controller, Device, LostAnswerErr
 from hpcforge.metal.bmc.quirk_table import Table, first, quirks
 
 Verb = Literal["on", "off", "cycle", "status", "boot-once"]
-_EVERY_S = 2.0  # between reads of a power state for which quirks.yaml has no row
+_EVERY_S = 2.0  # pause between reads of a power state without a row in quirks.yaml
 
 
 @dataclass(frozen=True)
@@ -18,26 +18,26 @@ class Wish:
     """A verb and its options."""
 
     verb: Verb
-    hard: bool = False  # off at once, not by the operating system
-    device: Device = "network"  # of boot-once
-    then_on: bool = False  # of off: refused where the machine could not be switched on again
-    limit_s: float = 180.0  # within which the operating system has to shut down, or a machine to come on
+    hard: bool = False  # switch off at once, without the operating system
+    device: Device = "network"  # device of boot-once
+    then_on: bool = False  # with off: refused if the machine could not be switched on again
+    limit_s: float = 180.0  # limit for the operating system to shut down, or for the machine to start
 
 
 @dataclass(frozen=True)
 class MachineState:
-    """How it is now."""
+    """The present state of a machine."""
 
     power: Power
     boot: Boot
     notes: tuple[str, ...] = ()
 
 
-def carry_out(controller: Controller, wish: Wish, table: Table | None = None) -> MachineState:
-    """Do what is asked for and see that it is so. Raises `BmcError`, with the power state that was read last."""
+def carry_out(controller: Controller, request: Wish, table: Table | None = None) -> MachineState:
+    """Carry out a request and check its effect. Raises `BmcError`, with the last power state."""
     machine = _Machine(controller, table or quirks())
     try:
-        return machine.carry_out(wish)
+        return machine.carry_out(request)
     except BmcError as error:
         error.power = machine.last
         raise
@@ -66,56 +66,56 @@ class _Machine:
         self.last = self.controller.power()
         return self.last
 
-    def carry_out(self, wish: Wish) -> MachineState:
+    def carry_out(self, request: Wish) -> MachineState:
         """Do it, as `carry_out` says."""
-        if wish.verb == "boot-once":
-            return self.boot_once(wish.device)
-        if wish.verb in ("off", "cycle"):
-            self.become("off", wish)
-        if wish.verb in ("on", "cycle"):
-            self.become("on", wish)
+        if request.verb == "boot-once":
+            return self.boot_once(request.device)
+        if request.verb in ("off", "cycle"):
+            self.become("off", request)
+        if request.verb in ("on", "cycle"):
+            self.become("on", request)
         power = self.power()
         if power == "unknown":
             raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
         return MachineState(power, self.controller.boot())
 
     def boot_once(self, device: Device) -> MachineState:
-        """Set an override, and read it back; a request whose answer is lost is judged by that alone."""
+        """Set an override, and read it back; after a lost answer only the reading counts."""
         power, lost = self.power(), None
         try:
             self.controller.set_boot(device)
         except LostAnswerError as error:
             lost = error
-        now = override_shown(self.controller, device, self.table)
-        if now.device != device:
-            why = f"it took the request to boot from {device}, and forgot it: its next boot reads {now.device}"
+        boot = override_shown(self.controller, device, self.table)
+        if boot.device != device:
+            message = f"it took the request to boot from {device}, and forgot it: its next boot reads {boot.device}"
             hint = "choose the boot device in its firmware's settings, or update its controller"
-            raise lost or BmcError(why, "override", hint)
-        notes = () if now.once or device == "none" else ("it boots that way until `boot-once --device none`",)
-        return MachineState(power, now, notes)
+            raise lost or BmcError(message, "override", hint)
+        notes = () if boot.once or device == "none" else ("it boots that way until `boot-once --device none`",)
+        return MachineState(power, boot, notes)
 
-    def become(self, state: Literal["on", "off"], wish: Wish) -> None:
-        """Ask for a power state until it is there.
+    def become(self, state: Literal["on", "off"], request: Wish) -> None:
+        """Request a power state until the machine has it.
 
-        An operating system is asked once, and has all the time. A request whose answer is lost is not repeated.
+        An operating system gets one request and the whole time. A request with a lost answer is not repeated.
         """
-        reset: Reset = "on" if state == "on" else "hard-off" if wish.hard else "off"
+        reset: Reset = "on" if state == "on" else "hard-off" if request.hard else "off"
         if self.power() == state:
             return
-        if state == "off" and (wish.then_on or wish.verb == "cycle"):
+        if state == "off" and (request.then_on or request.verb == "cycle"):
             self.controller.check_reset("on")
         quirk = first(self.table, "repeat-reset", tries=reset)
         tries, every_s = (quirk.tries[reset], quirk.every_s) if quirk else (1, _EVERY_S)
-        each_s = min(quirk.wait_s if quirk else 0.0, wish.limit_s)
+        each_s = min(quirk.wait_s if quirk else 0.0, request.limit_s)
         for attempt in range(1, tries + 1):
             lost = self.ask(reset)
-            if self.seen(state, wish.limit_s if lost or attempt == tries else each_s, every_s):
+            if self.reaches(state, request.limit_s if lost or attempt == tries else each_s, every_s):
                 return
             if lost:
                 raise lost
         if reset == "off":
             raise BmcError(
-                f"it is still {self.last} {wish.limit_s:g} s after its operating system was asked to shut down",
+                f"it is still {self.last} {request.limit_s:g} s after its operating system was asked to shut down",
                 "effect",
                 "look at its console; --hard switches it off at once",
             )
@@ -129,8 +129,8 @@ class _Machine:
             return error
         return None
 
-    def seen(self, state: Power, within_s: float, every_s: float) -> bool:
-        """Whether the machine is in this state before the time is over."""
+    def reaches(self, state: Power, within_s: float, every_s: float) -> bool:
+        """Return whether the machine reaches this state in time."""
         until = time.monotonic() + within_s
         while self.power() != state:
             if time.monotonic() >= until:

@@ -30,7 +30,7 @@ class RecordsError(ExpectedError):
 
 
 def folder(cluster: str) -> Path:
-    """Where a cluster's records, and what its servers write, are kept."""
+    """Return the folder of a cluster's records and its servers' files."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base, "hpcforge") if base else Path("/var/lib/hpcforge")) / "netboot" / cluster
 
@@ -42,7 +42,7 @@ class Records:
         self.path = place / "records.json"
 
     def read(self) -> Mapping[str, Record]:
-        """All of them; none where there is no file. Raises `RecordsError`."""
+        """Return all records; none without a file. Raises `RecordsError`."""
         try:
             return _RECORDS.validate_json(self.path.read_bytes())
         except FileNotFoundError:

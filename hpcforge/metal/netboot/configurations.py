@@ -1,7 +1,7 @@
 """The configuration of dnsmasq and nginx, and scripts for iPXE. Pure.
 
-dnsmasq gives addresses to machines that the inventory knows, and names the first file. nginx serves large files by
-itself, and hands all that is about one machine to the small server behind it.
+dnsmasq gives addresses to machines of the inventory, and names the first file. nginx serves large files itself, and
+forwards requests about one machine to the small server behind it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# Files of Debian's package ipxe, by the architecture that a machine reports (RFC 4578): what firmware boots first.
+# Files of Debian's package ipxe that firmware boots first, by the architecture that a machine reports (RFC 4578).
 BIOS_FILE, EFI_FILE = "undionly.kpxe", "ipxe.efi"
-EFI_LABEL = "HPCFORGE"  # of the EFI partition that the installer writes
+EFI_LABEL = "HPCFORGE"  # label of the EFI partition that the installer writes
 _EFI_ARCHITECTURES = (7, 9)
 _PXE_SERVICES = {"x86PC": BIOS_FILE, "BC_EFI": EFI_FILE, "X86-64_EFI": EFI_FILE}  # dnsmasq's names of 0, 7 and 9
 
@@ -28,15 +28,15 @@ class BootHost:
 
 @dataclass(frozen=True)
 class BootNetwork:
-    """Where machines boot. `address` is this server's; `folder` has what dnsmasq writes."""
+    """The network for boots. `address` is this server's; `folder` has dnsmasq's files."""
 
     interface: str
     address: str
     cidr: str
-    url: str  # of the boot script, without what is asked
+    url: str  # URL of the boot script, without query
     folder: str
     router: str | None = None
-    proxy: bool = False  # another server gives addresses: only boot files are named
+    proxy: bool = False  # True: another server assigns addresses, and this one only names boot files
 
 
 def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
@@ -50,7 +50,7 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         "bind-interfaces",
         f"pid-file={network.folder}/dhcp/dnsmasq.pid",
         f"dhcp-leasefile={network.folder}/dhcp/leases",
-        "no-ping",  # addresses are reserved; without it no raw socket is needed
+        "no-ping",  # addresses are reserved; without pings dnsmasq needs no raw socket
         "log-facility=-",
         "enable-tftp",
         f"tftp-root={network.folder}/tftp",
@@ -58,7 +58,7 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         "dhcp-match=set:ipxe,175",
         *(f"dhcp-match=set:efi,option:client-arch,{number}" for number in _EFI_ARCHITECTURES),
     ]
-    # With a next server iPXE takes the file from a proxy's first answer; with BIOS it would get no other.
+    # With a next server iPXE takes the file from a proxy's first answer. A BIOS would get no other.
     lines.append(f"dhcp-boot=tag:ipxe,{network.url}?mac=${{netX/mac}}&platform=${{platform}},,{network.address}")
     if network.proxy:
         lines += [
@@ -77,7 +77,7 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# nginx's temporary files by directive, which it makes even for what it never serves.
+# nginx's folders for temporary files by directive. It creates them even for protocols that it never serves.
 _BUFFERS = {"client_body": "body", "proxy": "proxy", "fastcgi": "fastcgi", "uwsgi": "uwsgi", "scgi": "scgi"}
 
 
@@ -121,10 +121,10 @@ http {{
 """
 
 
-# `exit` gives BIOS firmware its own order of boot; some machines then boot the network again, so disks are tried first.
+# `exit` continues with the BIOS's own boot order; some machines then boot the network again, so disks are tried first.
 LOCAL_BIOS = "#!ipxe\necho hpcforge: this machine boots its own disk\nsanboot --no-describe --drive 0x80 || exit\n"
-# The installer's EFI partition is found by its label, since firmware may try the network in other ways for minutes
-# before the disk. It tries the next device only after a failure: after a success it shows its menu.
+# The label locates the installer's EFI partition, since firmware may try other network boots for minutes before the
+# disk. Firmware tries the next device only after a failure: after a success it shows its menu.
 LOCAL_EFI = (
     f"#!ipxe\necho hpcforge: this machine boots its own disk\nchain file://{EFI_LABEL}/EFI/BOOT/BOOTX64.EFI || exit 1\n"
 )
@@ -142,13 +142,13 @@ def install_script(url: str, token: str, mac: str, files: Mapping[str, str], con
     fetched by HTTP without a checksum, since iPXE as Debian builds it has none but signatures: the image is what is
     checked.
     """
-    named = ", ".join(f"{name} {digest[:12]}" for name, digest in files.items())
+    digests = ", ".join(f"{name} {digest[:12]}" for name, digest in files.items())
     return (
         "#!ipxe\n"
-        f"echo hpcforge: installing ({named})\n"
+        f"echo hpcforge: installing ({digests})\n"
         f"kernel {url}/files/vmlinuz initrd=initrd.img initrd=installer.img console={console} panic=60"
         f" hpcforge.url={url}/machine hpcforge.token={token} BOOTIF=01-{mac.replace(':', '-')}\n"
-        f"initrd --name initrd.img {url}/files/initrd.img\n"  # an argument would wrap it into another archive
+        f"initrd --name initrd.img {url}/files/initrd.img\n"  # an argument would put it into another archive
         f"initrd --name installer.img {url}/files/installer.img\n"
         "boot\n"
     )

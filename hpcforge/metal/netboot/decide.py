@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-# asked for; offered a token; a machine took it; done; two took it, or it failed
+# requested; got a token; a machine began; finished; two machines began, or it failed
 State = Literal["wanted", "offered", "begun", "installed", "failed"]
-MIN_DISK_BYTES = 4 * 1000**3  # smaller ones are sticks and virtual media of controllers
+MIN_DISK_BYTES = 4 * 1000**3  # smaller ones are USB sticks and virtual media of controllers
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class Record:
 
     node: str
     state: State
-    until_s: float  # later it is no longer asked for
+    until_s: float  # end of the request
     image: str  # name of the image
-    wipe: tuple[str, ...] = ()  # serial numbers of the disks whose data may go; names of those in `unfinished`
-    token_sha256: str | None = None  # of the token that was offered last
-    disks: tuple[str, ...] = ()  # serial numbers (else names) of those that are being written, or were
+    wipe: tuple[str, ...] = ()  # serial numbers of the disks that may be overwritten; names for disks in `unfinished`
+    token_sha256: str | None = None  # of the last offered token
+    disks: tuple[str, ...] = ()  # serial numbers, else names, of the disks that are or were written
     host_keys: tuple[str, ...] = ()
-    why: str = ""  # of a failure
-    mac: str = ""  # of the machine that is meant: another one under the same name is not installed
-    console: tuple[str, ...] = ()  # the last lines of an installer that failed
-    unfinished: tuple[str, ...] = ()  # disks that an earlier try of this machine began to write, as in `disks`
+    why: str = ""  # reason of a failure
+    mac: str = ""  # MAC address of the requested machine: another machine with this name is not installed
+    console: tuple[str, ...] = ()  # the last lines of a failed installer
+    unfinished: tuple[str, ...] = ()  # disks that an earlier try on this machine began to write, as in `disks`
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ class TargetDisk:
     """A disk as the installer sees it."""
 
     name: str  # "sda"
-    serial: str  # "": it has none
+    serial: str  # "": no serial number
     bytes: int
     blank: bool  # no partition table, no file system, no RAID or LVM signature
-    marker: str = ""  # what an earlier installation wrote behind the partition table: SHA-256 of its token
-    wwn: str = ""  # its World Wide Name, the same by every path; "": it has none
+    marker: str = ""  # SHA-256 of the token of an earlier installation, from behind the partition table
+    wwn: str = ""  # its World Wide Name, equal on every path; "": none
 
     @property
     def label(self) -> str:
-        """Its serial number, else its name."""
+        """Return its serial number, else its name."""
         return self.serial or self.name
 
 
 @dataclass(frozen=True)
 class Need:
-    """What the system of a node takes."""
+    """The disks that the system of a node needs."""
 
-    drives: int = 1  # more than one: mirrors of each other
-    bytes: int = MIN_DISK_BYTES  # of each
+    drives: int = 1  # several disks are mirrors of each other
+    bytes: int = MIN_DISK_BYTES  # size of each disk
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) 
     return None
 
 
-def failed(record: Record, why: str, console: Sequence[str] = ()) -> Record:
+def failed(record: Record, reason: str, console: Sequence[str] = ()) -> Record:
     """Return the record of a failed installation: its machine boots its disk until a new installation is requested."""
-    return replace(record, state="failed", why=why, host_keys=(), console=tuple(console))
+    return replace(record, state="failed", why=reason, host_keys=(), console=tuple(console))
 
 
 def restarted(record: Record) -> Record | None:
@@ -121,54 +121,58 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
         return Choice(
             why=f"it has no disk {size}" if not large else f"it has {len(large)} of {need.drives} disks {size}"
         )
-    named = [disk for disk in large if _is_named(disk, record)]
-    earlier = [disk for disk in disks if disk.marker and disk not in named]
-    if earlier:  # a boot loader finds the file system by its label, which both would have
+    requested = [disk for disk in large if _is_requested(disk, record)]
+    earlier = [disk for disk in disks if disk.marker and disk not in requested]
+    if earlier:  # a boot loader locates the file system by its label, which both disks would have
         return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
     for label in record.wipe:
-        if (found := sum(disk.label == label for disk in named)) != 1:
+        if (count := sum(disk.label == label for disk in requested)) != 1:
             if label in {disk.name for disk in large if not disk.serial}:
                 return Choice(why=f"{label} has no serial number, and no earlier try began to write it: erase it")
             have = ", ".join(disk.label for disk in large)
-            return Choice(why=f"{found} disks have the serial number {label}; it has {have}")
-    if len(named) > need.drives:
-        return Choice(why=f"--wipe names {len(named)} disks, and its system takes {need.drives}")
-    chosen = _filled(named, [disk for disk in large if disk.blank and disk not in named], need.drives)
+            return Choice(why=f"{count} disks have the serial number {label}; it has {have}")
+    if len(requested) > need.drives:
+        return Choice(why=f"--wipe names {len(requested)} disks, and its system takes {need.drives}")
+    chosen = _filled(requested, [disk for disk in large if disk.blank and disk not in requested], need.drives)
     if len(chosen) < need.drives:
-        why = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
-        return Choice(why=f"{why}: {listed(large)}")
-    if need.drives > 1 and (why := _alike(chosen, disks)):
-        return Choice(why=why)
-    done = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
-    if done:
-        return Choice(why=f"{', '.join(done)} was installed with this token already")
+        reason = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
+        return Choice(why=f"{reason}: {listed(large)}")
+    if need.drives > 1 and (reason := _shared_identity(chosen, disks)):
+        return Choice(why=reason)
+    written = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
+    if written:
+        return Choice(why=f"{', '.join(written)} was installed with this token already")
     return Choice(chosen)
 
 
-def _is_named(disk: TargetDisk, record: Record) -> bool:
-    """Whether its data may go; a name is another disk's at the next boot, so it counts for an unfinished disk alone."""
+def _is_requested(disk: TargetDisk, record: Record) -> bool:
+    """Return whether its data may go. A name may be another disk's at the next boot, so it needs an unfinished disk."""
     return disk.label in record.wipe and (bool(disk.serial) or disk.name in record.unfinished)
 
 
-def _alike(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
+def _shared_identity(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
     """Return why these may be no different disks: one that has two paths would be mirrored with itself."""
     for disk in chosen:
         if not disk.serial:
             return f"{disk.name} has no serial number, which mirrors need: two paths to one disk look like two disks"
-        same = [other for other in disks if other.serial == disk.serial or (disk.wwn and other.wwn == disk.wwn)]
+        same = [
+            candidate
+            for candidate in disks
+            if candidate.serial == disk.serial or (disk.wwn and candidate.wwn == disk.wwn)
+        ]
         if len(same) > 1:
             return f"{len(same)} disks have the serial number {disk.serial} or its WWN: {listed(same)}"
     return ""
 
 
-def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
+def _filled(requested: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
     """Return the named disks, filled up to `drives` with blank ones of one size where there are enough."""
-    missing = drives - len(named)
-    for size in sorted({disk.bytes for disk in named or blank}):
-        alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
-        if len(alike) >= missing:
-            return (*named, *alike[:missing])
-    return tuple(named)
+    missing = drives - len(requested)
+    for size in sorted({disk.bytes for disk in requested or blank}):
+        of_size = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
+        if len(of_size) >= missing:
+            return (*requested, *of_size[:missing])
+    return tuple(requested)
 
 
 def listed(disks: Sequence[TargetDisk]) -> str:

@@ -17,14 +17,14 @@ from pathlib import Path
 from hpcforge.errors import ExpectedError
 from hpcforge.metal.netboot.configurations import EFI_LABEL
 
-# GRUB as bytes: what an installed disk starts with, made once here and not on each machine. Pure but for grub-
-# mkimage.
+# GRUB as bytes, as an installed disk starts with it. It is made once here and not on each machine. Pure except for
+# grub-mkimage.
 #
-# On BIOS the first sector names the first sector of GRUB's core, and that one where the rest of it is; grub-bios-
-# setup would write both, and needs the disk. With UEFI a program on a FAT partition is what firmware looks for.
-CORE_SECTOR = 2048  # where the installer's partition table has the partition for the core
-_KERNEL_SECTOR = 0x5C  # in boot.img (GRUB 2.06, grub-core/boot/i386/pc/boot.S): first sector of the core
-_REST_SECTOR = 512 - 12  # in diskboot.img, the core's first sector: of the rest of it (diskboot.S, blocklist_default)
+# On BIOS the first sector has the place of the first sector of GRUB's core, and that one the place of the rest;
+# grub-bios-setup would write both, and needs the disk. With UEFI, firmware starts a program on a FAT partition.
+CORE_SECTOR = 2048  # first sector of the core's partition in the installer's partition table
+_KERNEL_SECTOR = 0x5C  # place in boot.img of the core's first sector (GRUB 2.06, grub-core/boot/i386/pc/boot.S)
+_REST_SECTOR = 512 - 12  # place in diskboot.img, the core's first sector, of the rest (diskboot.S, blocklist_default)
 _ESP_KIB = 64 * 1024
 _BOTH = (
     "part_gpt", "diskfilter", "mdraid1x", "ext2", "linux", "normal", "search", "search_label", "configfile", "serial",
@@ -32,7 +32,7 @@ _BOTH = (
 )  # fmt: skip
 _BIOS = ("biosdisk", *_BOTH)
 _EFI = ("fat", *_BOTH)
-# Without the hint arrays are not looked for. installer.sh gives them their names.
+# Without the hint GRUB does not search arrays. installer.sh names them.
 _CONFIG = """\
 serial --unit=0 --speed=115200
 terminal_output console serial
@@ -52,9 +52,9 @@ def on_bios(boot: bytes, core: bytes) -> tuple[bytes, bytes]:
         raise ValueError("boot.img is one sector, and the core is more")
     first = bytearray(boot)
     struct.pack_into("<Q", first, _KERNEL_SECTOR, CORE_SECTOR)
-    whole = bytearray(core)
-    struct.pack_into("<Q", whole, _REST_SECTOR, CORE_SECTOR + 1)
-    return bytes(first), bytes(whole)
+    linked = bytearray(core)
+    struct.pack_into("<Q", linked, _REST_SECTOR, CORE_SECTOR + 1)
+    return bytes(first), bytes(linked)
 
 
 def files() -> dict[str, bytes]:
@@ -68,8 +68,8 @@ def files() -> dict[str, bytes]:
         _run(folder, "mkfs.vfat", "-C", "-n", EFI_LABEL, "esp.img", str(_ESP_KIB))
         _run(folder, "mmd", "-i", "esp.img", "::EFI", "::EFI/BOOT")
         _run(folder, "mcopy", "-i", "esp.img", "BOOTX64.EFI", "::EFI/BOOT/BOOTX64.EFI")
-        found = Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()
-        boot, core = on_bios(found, (folder / "core.img").read_bytes())
+        template = Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()
+        boot, core = on_bios(template, (folder / "core.img").read_bytes())
         return {"boot.img": boot, "core.img": core, "esp.img": (folder / "esp.img").read_bytes()}
 
 
@@ -81,8 +81,8 @@ def _run(folder: Path, *argv: str) -> None:
             f"{argv[0]} is not installed here", f"apt-get install {' '.join(GRUB_PACKAGES)}"
         ) from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode("utf-8", "replace").strip()[-300:]
-        raise BootLoaderError(f"{argv[0]} failed: {said}", f"apt-get install {' '.join(GRUB_PACKAGES)}") from None
+        message = error.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise BootLoaderError(f"{argv[0]} failed: {message}", f"apt-get install {' '.join(GRUB_PACKAGES)}") from None
 
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
@@ -97,7 +97,7 @@ _PROGRAMS = (
     "mke2fs",
     "resize2fs",
     "sha256sum",
-)  # busybox has a sha256sum that is several times slower
+)  # busybox's sha256sum is several times slower
 _UDHCPC = """#!/hpcforge/bin/sh
 [ "$1" = bound ] || [ "$1" = renew ] || exit 0
 /hpcforge/bin/ip addr flush dev $interface
@@ -105,9 +105,9 @@ _UDHCPC = """#!/hpcforge/bin/sh
 for gateway in $router; do /hpcforge/bin/ip route replace default via $gateway; break; done
 exit 0
 """
-# Scripts of initramfs-tools are run in the order that this file has; udev is there by then.
+# initramfs-tools runs its scripts in the order of this file; udev runs by then.
 _ORDER = '/scripts/init-premount/hpcforge "$@"\n'
-_Entries = dict[str, tuple[int, bytes] | str | None]  # mode and content; what a link points to; None: a folder
+_Entries = dict[str, tuple[int, bytes] | str | None]  # mode and content; target of a link; None: a folder
 
 
 class InstallerError(ExpectedError):
@@ -126,11 +126,11 @@ def installer() -> bytes:
         "scripts/init-premount": None,
         "scripts/init-premount/ORDER": (0o644, _ORDER.encode()),
         "scripts/init-premount/hpcforge": (0o755, script.replace(b"#!/bin/sh", b"#!/hpcforge/bin/sh", 1)),
-        "hpcforge/bin/busybox": (0o755, _found("busybox").read_bytes()),
+        "hpcforge/bin/busybox": (0o755, _find_program("busybox").read_bytes()),
     }
     entries |= {f"hpcforge/bin/{name}": "busybox" for name in _APPLETS}
     for program in _PROGRAMS:
-        entries |= _with_libraries(_found(program))
+        entries |= _with_libraries(_find_program(program))
     entries |= {f"hpcforge/{name}": (0o644, content) for name, content in files().items()}
     return gzip.compress(cpio(entries), 6, mtime=0)
 
@@ -174,13 +174,13 @@ def _with_libraries(program: Path) -> _Entries:
 
 
 def _libraries(program: Path) -> Iterator[Path]:
-    said = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
-    for line in said.splitlines():
+    output = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
+    for line in output.splitlines():
         words = line.split()
         yield from (Path(word) for word in words if word.startswith("/") and Path(word).is_file())
 
 
-def _found(program: str) -> Path:
+def _find_program(program: str) -> Path:
     path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
     if path is None:
         raise InstallerError(f"{program} is not installed here", f"apt-get install {' '.join(PACKAGES)}")

@@ -27,16 +27,16 @@ from hpcforge.metal.netboot import server
 from hpcforge.metal.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
 from hpcforge.metal.netboot.server import Boots
 
-# Other DHCP servers on a network: a DISCOVER is sent and no offer is taken (RFC 2131).
+# Other DHCP servers on a network: hpcforge sends a DISCOVER and accepts no offer (RFC 2131).
 #
-# It is sent and received as whole Ethernet frames, so that neither the firewall of this machine nor a DHCP client
-# that has the port is in the way.
+# It sends and receives whole Ethernet frames, so that neither this machine's firewall nor a DHCP client with the port
+# is in the way.
 _COOKIE = b"\x63\x82\x53\x63"
-_AT_ONCE = 64  # questions in a round: more could fill a server's queue
+_AT_ONCE = 64  # questions in a round: more could overflow a server's queue
 _ROUND_S = 0.25
-_TIMES = 2  # a frame may be lost
-_WAIT_S = 2.0  # after each; a server that pings an address before it offers it takes 1 s (RFC 2131, 2.2)
-_IP, _UDP = 14, 34  # where their headers begin; both are sent without options
+_TIMES = 2  # repeated, since a frame may be lost
+_WAIT_S = 2.0  # after each round; a server that pings an address before its offer takes 1 s (RFC 2131, 2.2)
+_IP, _UDP = 14, 34  # offsets of their headers, both without options
 _BOOTP = 42
 _SERVER_ID = 54
 _ALL_PROTOCOLS = 0x0003  # ETH_P_ALL of linux/if_ether.h
@@ -50,38 +50,38 @@ def others(interface: str, own: Collection[str], macs: Sequence[str] = (), wait_
     number = secrets.randbits(32)
     source = b"\x02" + secrets.token_bytes(5)
     asking = [source, *(bytes.fromhex(mac.replace(":", "")) for mac in macs)]
-    found: dict[str, None] = {}
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as there:
-        there.bind((interface, 0))
+    servers: dict[str, None] = {}
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as sock:
+        sock.bind((interface, 0))
         for _ in range(_TIMES):
             for first in range(0, len(asking), _AT_ONCE):
                 for mac in asking[first : first + _AT_ONCE]:
-                    there.send(discover_frame(mac, number, source))
+                    sock.send(discover_frame(mac, number, source))
                 last = first + _AT_ONCE >= len(asking)
-                found |= dict.fromkeys(_servers(there, number, wait_s if last else min(_ROUND_S, wait_s)))
-    return tuple(server for server in found if server not in own)
+                servers |= dict.fromkeys(_servers(sock, number, wait_s if last else min(_ROUND_S, wait_s)))
+    return tuple(server for server in servers if server not in own)
 
 
-def _servers(there: socket.socket, number: int, wait_s: float) -> list[str]:
+def _servers(sock: socket.socket, number: int, wait_s: float) -> list[str]:
     """Return the servers whose answers arrive within `wait_s`."""
-    found: list[str] = []
+    servers: list[str] = []
     until_s = time.monotonic() + wait_s
     while (left_s := until_s - time.monotonic()) > 0:
-        there.settimeout(left_s)
+        sock.settimeout(left_s)
         try:
-            server = server_of(there.recv(2048), number)
+            server = server_of(sock.recv(2048), number)
         except TimeoutError:
             break
         if server is not None:
-            found.append(server)
-    return found
+            servers.append(server)
+    return servers
 
 
 def discover_frame(mac: bytes, number: int, source: bytes) -> bytes:
     """Return a DHCPDISCOVER about a machine with this MAC address, from `source` to all on its network."""
     bootp = struct.pack(">BBBBIHH", 1, 1, 6, 0, number, 0, 0x8000) + bytes(16) + mac.ljust(16, b"\0") + bytes(192)
     bootp += _COOKIE + b"\x35\x01\x01" + b"\x37\x02\x01\x03" + b"\xff"
-    bootp = bootp.ljust(300, b"\0")  # the least that BOOTP has (RFC 1542, 2.1)
+    bootp = bootp.ljust(300, b"\0")  # the smallest size of BOOTP (RFC 1542, 2.1)
     udp = struct.pack(">HHHH", 68, 67, 8 + len(bootp), 0)  # 0: without a checksum (RFC 768)
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(bootp), 0, 0, 64, 17, 0, bytes(4), b"\xff" * 4)
     ip = ip[:10] + struct.pack(">H", _checksum(ip)) + ip[12:]
@@ -100,7 +100,7 @@ def server_of(frame: bytes, number: int) -> str | None:
     return str(ipaddress.IPv4Address(_option(frame[_BOOTP + 240 :], _SERVER_ID) or source))
 
 
-def _option(options: bytes, wanted: int) -> bytes | None:
+def _option(options: bytes, code: int) -> bytes | None:
     """Return the value of an option of four bytes; None where it is not there."""
     at = 0
     while at + 1 < len(options) and options[at] != 255:
@@ -108,7 +108,7 @@ def _option(options: bytes, wanted: int) -> bytes | None:
             at += 1
             continue
         value = options[at + 2 : at + 2 + options[at + 1]]
-        if options[at] == wanted and len(value) == 4:
+        if options[at] == code and len(value) == 4:
             return value
         at += 2 + options[at + 1]
     return None
@@ -122,11 +122,11 @@ def _checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
-IPXE = Path("/usr/lib/ipxe")  # of Debian's package ipxe
-PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # and the packages that have them
+IPXE = Path("/usr/lib/ipxe")  # folder of Debian's package ipxe
+PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # programs and their packages
 _ENDS_S = 10.0
-_LOG_BYTES = 1 << 20  # of a server's log, and of the older part beside it
-_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add a machine to the ARP table; for ports 67 and 69
+_LOG_BYTES = 1 << 20  # size of a server's log, and of its older part
+_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add machines to the ARP table; to bind ports 67 and 69
 
 
 class NetbootError(ExpectedError):
@@ -135,15 +135,15 @@ class NetbootError(ExpectedError):
 
 @dataclass(frozen=True)
 class Served:
-    """What is served, where, and from which folders."""
+    """The served data, their network and their folders."""
 
     network: BootNetwork
     port: int
     boots: Boots
-    place: Path  # what the servers write
-    image: Path  # kernel, initrd and file system
+    place: Path  # folder of the servers' files
+    image: Path  # folder with kernel, initrd and file system
     installer: bytes
-    user: str | None = "www-data"  # whom nginx runs as
+    user: str | None = "www-data"  # user of nginx
 
 
 @dataclass(frozen=True)
@@ -155,17 +155,17 @@ class Program:
 
 
 @contextmanager
-def serving(what: Served) -> Iterator[Callable[[], None]]:
+def serving(served: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; yield a function that raises `NetbootError` once a server has ended or was replaced.
 
     Raises `HeldError` where another process serves this cluster or this network interface.
     """
     _require_programs()
-    with alone(what):
-        _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
-        place, user = what.place, what.user if os.geteuid() == 0 else None
-        _write_files(what, user)
-        with server.serving(place / "socket", what.boots) as own:
+    with alone(served):
+        _refuse_foreign_dhcp(served.network, [host.mac for host in served.boots.hosts.values()])
+        place, user = served.place, served.user if os.geteuid() == 0 else None
+        _write_files(served, user)
+        with server.serving(place / "socket", served.boots) as own:
             if user:
                 shutil.chown(place / "socket", user)
             dnsmasq = ["dnsmasq", "--keep-in-foreground", f"--conf-file={place}/dnsmasq.conf"]
@@ -177,11 +177,11 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def alone(what: Served) -> Iterator[None]:
+def alone(served: Served) -> Iterator[None]:
     """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
-    folder, name, interface = what.place.parent, what.place.name, what.network.interface
+    folder, name, interface = served.place.parent, served.place.name, served.network.interface
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever umask root has
+    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever root's umask is
     hint = "wait for its end; it installs every node with a record: `hpcforge netboot want`"
     with (
         held(folder / f".cluster-{name}.lock", f"{name} is served to machines that boot", hint),
@@ -190,8 +190,8 @@ def alone(what: Served) -> Iterator[None]:
         yield
 
 
-def _write_files(what: Served, user: str | None) -> None:
-    place = what.place
+def _write_files(served: Served, user: str | None) -> None:
+    place = served.place
     place.mkdir(exist_ok=True)
     place.chmod(0o711)
     for folder in ("tftp", "bodies"):
@@ -199,12 +199,14 @@ def _write_files(what: Served, user: str | None) -> None:
         (place / folder).chmod(0o755)
     for name in (BIOS_FILE, EFI_FILE):
         shutil.copyfile(IPXE / name, place / "tftp" / name)
-    (place / "installer.img").write_bytes(what.installer)
+    (place / "installer.img").write_bytes(served.installer)
     (place / "installer.img").chmod(0o644)
-    (place / "dnsmasq.conf").write_text(dnsmasq_conf(what.network, list(what.boots.hosts.values())))
+    (place / "dnsmasq.conf").write_text(dnsmasq_conf(served.network, list(served.boots.hosts.values())))
     (place / "dnsmasq.conf").chmod(0o644)
-    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # its leases
-    (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))
+    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # folder of leases
+    (place / "nginx.conf").write_text(
+        nginx_conf(served.network.address, served.port, str(place), str(served.image), user)
+    )
 
 
 def unprivileged(leases: Path) -> list[str]:
@@ -213,9 +215,9 @@ def unprivileged(leases: Path) -> list[str]:
     dnsmasq's own change of user would clear the signal that ends it with this process.
     """
     try:
-        account = pwd.getpwnam("dnsmasq")  # of Debian's package
+        account = pwd.getpwnam("dnsmasq")  # user of Debian's package
     except KeyError:
-        account = pwd.getpwuid(65534)  # the user without rights that every Debian system has
+        account = pwd.getpwuid(65534)  # the unprivileged user of every Debian system
     os.chown(leases, account.pw_uid, account.pw_gid)
     user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--no-new-privs"]
     return [*user, *(f"--{kind}={_DHCP_RIGHTS}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
@@ -223,9 +225,9 @@ def unprivileged(leases: Path) -> list[str]:
 
 def interface_of(address: str) -> str:
     """Return the interface of this machine that has an address. Raise `NetbootError`."""
-    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
-    for link in json.loads(done.stdout):
-        if any(found.get("local") == address for found in link.get("addr_info", [])):
+    process = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    for link in json.loads(process.stdout):
+        if any(entry.get("local") == address for entry in link.get("addr_info", [])):
             return str(link["ifname"])
     raise NetbootError(f"this machine does not have the address {address}", "name one that it has: --address")
 
@@ -233,16 +235,16 @@ def interface_of(address: str) -> str:
 def address_on(cidr: str) -> str:
     """Return the address that this machine has on a network. Raise `NetbootError`."""
     network = ipaddress.IPv4Network(cidr)
-    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
-    links = json.loads(done.stdout)
-    found = [str(entry["local"]) for link in links for entry in link.get("addr_info", []) if "local" in entry]
-    there = [address for address in found if ipaddress.IPv4Address(address) in network]
-    if not there:
+    process = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    links = json.loads(process.stdout)
+    addresses = [str(entry["local"]) for link in links for entry in link.get("addr_info", []) if "local" in entry]
+    matching = [address for address in addresses if ipaddress.IPv4Address(address) in network]
+    if not matching:
         raise NetbootError(
             f"this machine has no address on {cidr}, where nodes boot",
             "give it one; `hpcforge netboot serve` takes another: --address",
         )
-    return there[0]
+    return matching[0]
 
 
 def sha256_of(path: Path) -> str:
@@ -252,10 +254,10 @@ def sha256_of(path: Path) -> str:
 
 def _refuse_foreign_dhcp(network: BootNetwork, macs: Sequence[str]) -> None:
     """Refuse to be the second DHCP server of a network: machines take the offer that comes first."""
-    found = () if network.proxy else others(network.interface, (network.address,), macs)
-    if found:
+    servers = () if network.proxy else others(network.interface, (network.address,), macs)
+    if servers:
         raise NetbootError(
-            f"another DHCP server answers on {network.interface}: {', '.join(found)}",
+            f"another DHCP server answers on {network.interface}: {', '.join(servers)}",
             "--proxy-dhcp leaves addresses to it; or switch it off (`netboot serve` on another host is one, too)",
         )
 
@@ -312,7 +314,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _ENDS_S
         while time.monotonic() < until:
             process.poll()
-            os.killpg(process.pid, 0)  # raises once none of them is left
+            os.killpg(process.pid, 0)  # raises an error when all of them have ended
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -321,11 +323,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _check(programs: Mapping[str, Program], place: Path, own: Callable[[], bool]) -> None:
     for name, program in programs.items():
         if program.process.poll() is not None:
-            program.log.join(1.0)  # workers that outlive it keep its log open
+            program.log.join(1.0)  # surviving workers keep its log open
             log = place / f"{name}.log"
-            said = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
+            last_lines = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
             raise NetbootError(
-                f"{name} has ended: {' | '.join(said)}",
+                f"{name} has ended: {' | '.join(last_lines)}",
                 f"{place}/{name}.log has more; another server may have its port",
             )
     if not own():

@@ -18,9 +18,9 @@ from hpcforge.starter.readers.slurm_words import is_slurm
 from hpcforge.starter.readers.words import Beside, is_address, is_ipv6, lines
 from hpcforge.starter.site_networks import on_one_network
 
-_MARK = "\ufeff"  # of UTF-8, on Windows
-_LONGEST = 300  # characters of what is left out
-_SHOWN = 3  # lines that are left out, where a file has no machine
+_MARK = "\ufeff"  # mark of UTF-8 on Windows
+_LONGEST = 300  # length of an omitted part
+_SHOWN = 3  # omitted lines that are shown for a file without a machine
 
 Source = Literal["hosts", "ansible", "slurm"]
 
@@ -34,12 +34,12 @@ def source_of(text: str) -> Source:
         if line.startswith("[") or line.endswith(":"):
             return "ansible"
     address, *names = next((line for _, line in lines(text)), "-").split()
-    named = names and "=" not in names[0] and (is_address(address) or is_ipv6(address))
-    return "hosts" if named else "ansible"
+    has_address = names and "=" not in names[0] and (is_address(address) or is_ipv6(address))
+    return "hosts" if has_address else "ansible"
 
 
-def read(text: str, source: Source | None = None, beside: Beside | None = None) -> SiteFile:
-    """Return what a file says. `beside` returns the text of a file in the same folder by its name, or None.
+def read(text: str, source: Source | None = None, read_sibling: Beside | None = None) -> SiteFile:
+    """Return what a file says. `read_sibling` returns the text of a file in the same folder by its name, or None.
 
     Raises `StarterError` where it has no machines, too many, or the same name twice.
     """
@@ -48,18 +48,18 @@ def read(text: str, source: Source | None = None, beside: Beside | None = None) 
         raise StarterError("the file is empty, and has no machine", "name a file with machines")
     kind = source or source_of(text)
     site = (
-        read_slurm(text, beside)
+        read_slurm(text, read_sibling)
         if kind == "slurm"
         else read_hosts(text)
         if kind == "hosts"
-        else read_ansible(text, beside)
+        else read_ansible(text, read_sibling)
     )
     if not site.machines:
-        reasons = [f"line {each.line}: {each.text[:80]}: {each.reason}" for each in site.left_out[:_SHOWN]]
+        reasons = [f"line {entry.line}: {entry.text[:80]}: {entry.reason}" for entry in site.left_out[:_SHOWN]]
         message = "; ".join([f"no machine was found in this file, read as {kind}", *reasons])
         raise StarterError(message, "--from-format hosts|ansible|slurm")
     checked(list(site.machines))
-    left_out = tuple(replace(each, text=_cut(each.text), reason=_cut(each.reason)) for each in site.left_out)
+    left_out = tuple(replace(entry, text=_cut(entry.text), reason=_cut(entry.reason)) for entry in site.left_out)
     return replace(site, machines=on_one_network(site.machines), left_out=left_out)
 
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hpcforge.blueprint.values import NODE_NAME
 
-# Words of names that are no machines for a cluster: network, power, printing, cooling and control of racks.
+# Words in names of devices outside a cluster: network, power, printing, cooling and control of racks.
 _DEVICES = re.compile(
     "sw|swt|switch|pdu|ups|rtr|router|fw|firewall|gw|gateway|printer|prn|kvm|ap|wap|wifi|camera|cam|nvr|apc|ats|sts|"
     "crac|leaf|spine|tor|cmc|enclosure|ts|termserver|console|sensor|vip|nat|lb|modem|"
-    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # as in ibswitch and rackpdu
+    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # ibswitch, rackpdu
 )
-_ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # Rocks' appliances that are not hosts
+_ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # appliances of Rocks that are not hosts
 _JUMP = re.compile(r"(?:ssh)?(?:bastion|jump|gate(?!way))[a-z]*")
 _BMC = re.compile(r"(?:bmc|ipmi|ilo|ilom|idrac|drac|rsa|imm2?|xcc|irmc|cimc|rmm|alom|lom|oob|redfish|ipkvm|sp|rac)\d*")
-_MAYBE_BMC = ("sp", "rac", "lom", "oob", "rsa")  # words that also stand for other things
+_MAYBE_BMC = ("sp", "rac", "lom", "oob", "rsa")  # words with other meanings, too
 _SURE_NETWORK = re.compile(r"(?:ib|ipoib|opa|eth|hsn|bond)\d*|\d+g(?:be|e)?|en[ops]\d\w*")
 _NETWORK = re.compile(
     r"mgmt|mgt|adm|admin|data|stor|storage|nfs|san|iscsi|lustre|gpfs|ceph|mpi|rdma\d*|roce\d*|rail\d*|vlan\d*|hs|fast|"
@@ -42,22 +42,22 @@ def device(name: str) -> str | None:
 
 
 def is_jump_host(name: str) -> bool:
-    """Whether a name says that people log in through this machine."""
+    """Return whether a name means that people log in through this machine."""
     return any(_JUMP.fullmatch(word) for word in tokens(name))
 
 
 def is_bmc(word: str) -> bool:
-    """Whether a word stands for a management controller."""
+    """Return whether a word stands for a management controller."""
     return bool(_BMC.fullmatch(word.lower()))
 
 
 def is_network(word: str) -> bool:
-    """Whether a word stands for a network or an interface, or for a management controller."""
+    """Return whether a word stands for a network or an interface, or for a management controller."""
     return is_bmc(word) or bool(_SURE_NETWORK.fullmatch(word) or _NETWORK.fullmatch(word))
 
 
 def needs_owner(word: str) -> bool:
-    """Whether a name with this word is an address of a machine, even where no line has that machine."""
+    """Return whether a name with this word is an address of a machine, even if no line has that machine."""
     return (is_bmc(word) and word not in _MAYBE_BMC) or bool(_SURE_NETWORK.fullmatch(word))
 
 
@@ -74,11 +74,10 @@ def splits(name: str) -> Iterator[tuple[str, str]]:
 
 
 def owner(name: str, names: Collection[str]) -> tuple[str, str] | None:
-    """Return whose other address a name is, and the word for the network; None: it is a machine's own name.
+    """Return the machine with this further address, and the word for the network; None: a machine's own name.
 
-    A word that is none of the known ones counts after a name with a number, and has none itself: `node1-hd` is
-    `node1`'s, but `rack1-n2` and `demo-login` are machines. The owner may be none of `names` where the word leaves no
-    doubt.
+    An unknown word counts after a name with a number, and has none itself: `node1-hd` belongs to `node1`, but
+    `rack1-n2` and `demo-login` are machines. The owner may be missing in `names` if the word leaves no doubt.
     """
     alone: tuple[str, str] | None = None
     for base, word in sorted(splits(name), key=lambda pair: -len(pair[0])):
@@ -96,7 +95,7 @@ def _singular(name: str) -> str:
 
 
 def host_name(text: str) -> str | None:
-    """Return a host's name for a blueprint, its first label in lower case with hyphens; None where that is none."""
+    """Return a host's name for a blueprint: its first label in lower case with hyphens; None if that is not valid."""
     name = text.partition(".")[0].lower().replace("_", "-")
     return name if re.fullmatch(NODE_NAME.pattern, name) and name not in NODE_NAME.reserved else None
 
@@ -110,7 +109,7 @@ _KUBERNETES = re.compile(r"kube|k8s|k3s|rke|etcd|calico|openshift", re.IGNORECAS
 _HEAD = re.compile(
     r"head|frontend|(?:slurm)?(?:master|control|ctl|manage)|mgmt|mgt|admin|sms|(?:slurm)?ctld|slurmserver"
 )
-_CONTROLLER = re.compile(r"(?:slurm)?(?:master|control|ctl|ctld)|slurmserver")  # of groups of heads, those to go by
+_CONTROLLER = re.compile(r"(?:slurm)?(?:master|control|ctl|ctld)|slurmserver")  # preferred names of heads' groups
 _LOGIN = re.compile(r"login|submit")
 _STORAGE = re.compile(r"stor|(?:nfs|nas|oss|mds|osd|ost)s?$")
 _WORKER = re.compile(r"(?:cn$|cnode|compute|node|worker|gpu|cpu|dgx|hgx|exec|slurmd|slurmexec|slurmnode)(?!bd)")

@@ -25,7 +25,7 @@ from hpcforge.starter.readers.words import NO_NAME, SECRET, at_most, by_name, do
 _USUAL = re.compile(r"localhost[\w.-]*|ip6-[\w-]+|broadcasthost|[\w.-]+\.localdomain\d?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _WORKER = re.compile(r"(?:node|compute|gpu|worker|cn|dgx|hgx|[ncwg])-?\d.*")
-_MOST_LINES = 10 * MOST_MACHINES  # with addresses: each machine may have several
+_MOST_LINES = 10 * MOST_MACHINES  # lines with addresses: a machine may have several
 _HINT_WORDS = 3  # a longer comment is a sentence
 
 
@@ -46,7 +46,7 @@ class _HostsLine:
 
     @cached_property
     def label(self) -> str:
-        """What follows the name in the longest one: `ipmi` of node1.ipmi.example.org."""
+        """Return the text after the name in the longest name: `ipmi` of node1.ipmi.example.org."""
         labels = max(self.names, key=lambda name: name.count(".")).lower().split(".")
         return labels[1] if len(labels) > 2 else ""
 
@@ -73,7 +73,7 @@ def read_hosts(text: str) -> SiteFile:
         for name in row.names
         if row.short in names and row.short == name.lower().partition(".")[0] and not host_names.is_bmc(row.label)
     )
-    return SiteFile(machines, access=access, left_out=tuple(sorted(left_out, key=lambda each: each.line)))
+    return SiteFile(machines, access=access, left_out=tuple(sorted(left_out, key=lambda entry: entry.line)))
 
 
 def _rows(text: str, left_out: list[LeftOut]) -> Iterator[_HostsLine]:
@@ -106,11 +106,11 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
     lines = {row.line for row in usual}
     for row in (row for row in rows if row.line not in lines):
         if not is_plain(row.address):
-            named = row.short in hosts
-            if not _has_ipv6(row.address) or named:
-                left_out.append(row.out(_why(row.address)))
+            has_host = row.short in hosts
+            if not _has_ipv6(row.address) or has_host:
+                left_out.append(row.out(_reason(row.address)))
                 continue
-            reason = f"{_why(row.address)}: {row.short} has one that is a guess"
+            reason = f"{_reason(row.address)}: {row.short} has one that is a guess"
             left_out.append(LeftOut(row.line, row.address, reason))
             hosts.add(row.short)
             row.address = ""
@@ -125,15 +125,15 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
 
 
 def _has_ipv6(address: str) -> bool:
-    """Whether a machine can have an address in a network by IPv6."""
+    """Return whether a machine can have an address in a network by IPv6."""
     if not is_ipv6(address):
         return False
     parsed = ipaddress.IPv6Address(address.partition("%")[0])
     return not (parsed.is_loopback or parsed.is_multicast or parsed.is_link_local or parsed.is_unspecified)
 
 
-def _why(address: str) -> str:
-    """Why an address is not one of a machine."""
+def _reason(address: str) -> str:
+    """Return why an address does not belong to a machine."""
     if is_address(address):
         return "this machine itself" if address.startswith("127.") else "an address that no machine has"
     return "a blueprint has no IPv6 addresses" if is_ipv6(address) else "it does not begin with an address"
@@ -205,7 +205,7 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
             names.setdefault(alias.partition(".")[0].lower(), row)
     own: dict[str, _HostsLine] = {}
     others: dict[str, list[tuple[str, _HostsLine]]] = {}
-    for row in sorted(rows, key=lambda row: host_names.needs_owner(row.label)):  # after the machine that it belongs to
+    for row in sorted(rows, key=lambda row: host_names.needs_owner(row.label)):  # a row comes after its machine's row
         base, word = _owner(row, names, own) or ("", "")
         if base in names:
             others.setdefault(names[base].short, []).append((word, row))
@@ -220,7 +220,7 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
 
 
 def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _HostsLine]) -> tuple[str, str] | None:
-    """Whose other address a row is, and on which network; None: its own. Raises `StarterError` for a name twice."""
+    """Return the owner of a row's address, and its network; None: the row. Raises `StarterError` for a name twice."""
     if first := own.get(row.short):
         if not first.address or not row.address:
             return row.short, row.label or "ipv6"
@@ -233,7 +233,7 @@ def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _
         return row.short, row.label if row.label and row.label != first.label else network
     if host_names.is_bmc(row.label) or re.fullmatch(r"(?:bmc|ipmi|ilo|idrac)-?\d+", row.short):
         return row.short if host_names.is_bmc(row.label) else "a machine that its name does not tell", row.label
-    owner = host_names.owner(row.short, [name for name, other in names.items() if other is not row])
+    owner = host_names.owner(row.short, [name for name, second in names.items() if second is not row])
     if owner is None or host_names.is_network(owner[1]):
         return owner
     base = names[owner[0]].address
@@ -248,16 +248,16 @@ def _machine(row: _HostsLine, others: Sequence[tuple[str, _HostsLine]], left_out
     addresses: dict[str, str] = {}
     bmc: str | None = None
     notes = [*([f"also {' '.join(row.aliases)}"] if row.aliases else []), row.comment]
-    for word, other in others:
-        if not other.address:
-            continue  # IPv6, which is left out by its line
+    for word, second in others:
+        if not second.address:
+            continue  # an IPv6 address, which its own line reports
         if host_names.is_bmc(word) and bmc is None:
-            bmc = other.address
+            bmc = second.address
         elif word not in addresses and not host_names.is_bmc(word):
-            addresses[word] = other.address
+            addresses[word] = second.address
         else:
-            left_out.append(other.out(f"a second address of {row.short} for {word}"))
-        notes += [*([f"{word} also {' '.join(other.aliases)}"] if other.aliases else []), other.comment]
+            left_out.append(second.out(f"a second address of {row.short} for {word}"))
+        notes += [*([f"{word} also {' '.join(second.aliases)}"] if second.aliases else []), second.comment]
     return by_name(
         row.short,
         row.address or None,

@@ -14,12 +14,12 @@ from hpcforge.catalog.slurm import Kind, expected
 from hpcforge.starter.machines import USUAL_SYSTEM
 from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word, has_secret
 
-SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # as `scontrol show partitions` prints them
+SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # in `scontrol show partitions`
 HEADS = ("slurmctldhost", "slurmctldhost[0]", "controlmachine", "controladdr", "clustername")
 _SETTING: TypeAdapter[str] = TypeAdapter(v.SlurmSetting)
 _ITSELF = "hpcforge sets it, or it names a program or a file"
 _ACCOUNTS = "it needs `services.accounting`, and names in `slurm.accounts` or `slurm.qos`"
-_PLACES = {  # what has another place in a blueprint, or refers to what a blueprint does not have
+_PLACES = {  # settings with another place in a blueprint, or that refer to missing things
     r"backup(?:controller|addr)": "hpcforge has no backup controller",
     r"accounting.*|defaultstorage.*|trackwckey": "`services.accounting` has a place for it",
     r"topology.*|routeplugin": "`slurm.topology` has a place for it",
@@ -54,7 +54,7 @@ def _place(key: str, places: dict[str, str]) -> str | None:
     return next((reason for pattern, reason in places.items() if re.fullmatch(pattern, key.lower())), None)
 
 
-Known = Mapping[str, tuple[str, Kind]]  # name and kind of a setting, by its name in lower case
+Known = Mapping[str, tuple[str, Kind]]  # name and kind of a setting, by its lower-case name
 
 
 def _by_key(settings: Mapping[str, Kind]) -> Known:
@@ -63,7 +63,7 @@ def _by_key(settings: Mapping[str, Kind]) -> Known:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a release of Slurm takes. `shown`: the file is what scontrol prints."""
+    """The settings of a release of Slurm. `shown`: the file is the output of scontrol."""
 
     version: str
     cluster: Known
@@ -103,21 +103,21 @@ class Settings:
             return "another key of the partition has it"
         return self._refused(self.partition, word)
 
-    def _refused(self, known: Known, word: Word) -> str | None:
-        if word.key.lower() not in known:
+    def _refused(self, settings: Known, word: Word) -> str | None:
+        if word.key.lower() not in settings:
             return f"Slurm {self.version}, which the draft has, does not know it"
         if word.value.startswith("/"):
             return "it names a file or a folder of the machines as they are"
         if wrong := problem(_SETTING, word.value):
             return wrong
-        _, kind = known[word.key.lower()]
+        _, kind = settings[word.key.lower()]
         form = expected(word.key, kind, word.value)
         return f"Slurm expects {form}" if form else None
 
 
 def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Settings) -> dict[str, str]:
     """Return the settings of the whole cluster that a blueprint takes; the last of each name counts, as in Slurm."""
-    taken: dict[str, Word] = {}
+    accepted: dict[str, Word] = {}
     for record in records:
         for key, word in record.words.items() if not record.kind else ():
             if key in HEADS:
@@ -126,8 +126,8 @@ def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Set
             if reason:
                 ledger.leave(word, reason)
                 continue
-            if key in taken:
-                ledger.leave(taken.pop(key), "it stands there again, and Slurm takes the last")
+            if key in accepted:
+                ledger.leave(accepted.pop(key), "it stands there again, and Slurm takes the last")
             ledger.take(word)
-            taken[key] = word
-    return {settings.spelled(word.key): word.value for word in taken.values()}
+            accepted[key] = word
+    return {settings.spelled(word.key): word.value for word in accepted.values()}

@@ -1,6 +1,6 @@
 """Words of slurm.conf, of gres.conf, and of the output of `scontrol show` and `slurmd -C`. Pure.
 
-Every word is in a `Ledger` from the start, and leaves it only where a reader takes it: so none can be dropped silently.
+Every word is in a `Ledger` from the start, and leaves it only when a reader takes it: so none is dropped silently.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import SECRET, Beside
 
-MOST_FILES = 100  # that include each other
-_MOST_FOLDERS = 8  # in the path of one
+MOST_FILES = 100  # files that include each other
+_MOST_FOLDERS = 8  # folders in a file's path
 MOST_PARTS = 20 * MOST_MACHINES
-MOST_MENTIONS = 1000 * MOST_MACHINES  # of nodes, in all lines together
+MOST_MENTIONS = 1000 * MOST_MACHINES  # mentions of nodes in all lines
 STATE = "it is the state of a node or a partition, not its configuration"
 DEFAULTS = "`scontrol show config` has all defaults, too: give slurm.conf itself"
 
-_PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*=\s*("[^"]*"(?=\s|$)|\S+)')  # as s_p_parse_line of Slurm matches it
+_PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*=\s*("[^"]*"(?=\s|$)|\S+)')  # the pattern of Slurm's s_p_parse_line
 _TOKEN = re.compile(r"\s*(\S+)")
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*#.*")
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*(\\)\s*$")
@@ -41,7 +41,7 @@ _KEYS = re.compile(
 
 
 class KeyValue(NamedTuple):
-    """`Key=Value` on a line. The key is empty for text that is none."""
+    """`Key=Value` on a line. The key is empty for other text."""
 
     line: int
     text: str
@@ -57,13 +57,13 @@ class Word:
     value: str
     text: str
     line: int
-    at: int  # its number of all words, so that no two are equal
+    at: int  # its place among all words, so that no two are equal
     file: str | None = None
-    kind: str = ""  # of its record: nodename, partitionname, nodeset, downnodes, name (of gres.conf), or none
+    kind: str = ""  # kind of its record: nodename, partitionname, nodeset, downnodes, name (of gres.conf), or none
 
 
 def has_secret(word: Word) -> bool:
-    """Whether the value of a word is a secret, or has one."""
+    """Return whether the value of a word is or contains a secret."""
     if _INCLUDE.fullmatch(word.text):
         return False
     return bool(SECRET.search(word.key or word.text) or _SECRET_VALUE.search(word.value))
@@ -71,7 +71,7 @@ def has_secret(word: Word) -> bool:
 
 @dataclass(frozen=True)
 class Statement:
-    """What stands on one line, by keys in lower case."""
+    """The words of one line, by keys in lower case."""
 
     kind: str
     words: Mapping[str, Word]
@@ -79,13 +79,13 @@ class Statement:
 
 @dataclass
 class Ledger:
-    """Words that are not taken yet, each with the reason if there is one of its own."""
+    """Words that no reader has taken, each with its own reason, if any."""
 
-    left: dict[Word, str | None] = field(default_factory=dict)
+    unread: dict[Word, str | None] = field(default_factory=dict)
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     mentions: int = 0
-    nodes: dict[str, str] = field(default_factory=dict)  # names of nodes in a blueprint, by those in slurm.conf
+    nodes: dict[str, str] = field(default_factory=dict)  # names of nodes in the blueprint, by their names in slurm.conf
 
     def node_name(self, full: str) -> str:
         """Return the name that a node of slurm.conf has in a blueprint; of an unknown one its host's."""
@@ -102,18 +102,18 @@ class Ledger:
     def add(self, pair: KeyValue, file: str | None, kind: str, reason: str | None = None) -> Word:
         """Add a word, which is left out until it is taken."""
         word = Word(pair.key, pair.value, pair.text.strip(), pair.line, next(self.numbers), file, kind)
-        self.left[word] = reason
+        self.unread[word] = reason
         return word
 
     def take(self, word: Word) -> str:
         """Take a word, and return its value."""
-        if word in self.left and self.left[word] is None:
-            del self.left[word]
+        if word in self.unread and self.unread[word] is None:
+            del self.unread[word]
         return word.value
 
     def leave(self, word: Word, reason: str) -> None:
         """Leave a word out for a reason, even if it was taken."""
-        self.left[word] = reason
+        self.unread[word] = reason
 
     def leave_part(self, word: Word, value: str, reason: str) -> None:
         """Leave a part of the value of a word out. Raises `StarterError` for too many."""
@@ -122,16 +122,16 @@ class Ledger:
             raise StarterError(f"more than {MOST_PARTS} names or values are left out of lines")
 
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
-        """Return what is left, by lines: the words of a line that have one reason are together."""
-        pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.left.items()]
-        parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.left]
+        """Return the remaining words by lines: words of a line with the same reason are together."""
+        pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.unread.items()]
+        parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.unread]
         pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
         secret = {(word.file, word.line) for word, _, _ in pieces if has_secret(word)}
         for number, (word, _, reason) in enumerate(pieces):
             if has_secret(word) or (not word.key and (word.file, word.line) in secret):
                 pieces[number] = word, f"{word.key}=..." if word.key else "...", reason
         texts: dict[tuple[str | None, int, str], list[str]] = {}
-        once: dict[str, tuple[str | None, int, str]] = {}  # what is the same in every record is one
+        once: dict[str, tuple[str | None, int, str]] = {}  # words that are equal in every record appear once
         for word, text, reason in sorted(pieces, key=lambda piece: piece[0].at):
             always = reason in (STATE, DEFAULTS)
             place = word.file, word.line, reason
@@ -139,7 +139,7 @@ class Ledger:
             shown = (word.key or text) if always else text
             if shown not in texts.setdefault(place, []):
                 texts[place].append(shown)
-        return tuple(LeftOut(line, " ".join(each), reason, file) for (file, line, reason), each in texts.items())
+        return tuple(LeftOut(line, " ".join(words), reason, file) for (file, line, reason), words in texts.items())
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Fields:
         return None
 
     def whole(self, key: str, most: int) -> int | None:
-        """Return the number that a word has; what is none, or more than `most`, stays out."""
+        """Return the number in a word; other text, or more than `most`, stays in the ledger."""
         word = self.get(*key.split("|"))
         if word is None:
             return None
@@ -206,28 +206,30 @@ def _numbers(brackets: str) -> list[str]:
 
 
 def is_slurm(line: str) -> bool:
-    """Whether a line is of slurm.conf, gres.conf, or what Slurm's programs print of them."""
+    """Return whether a line belongs to slurm.conf, gres.conf, or their form in the output of Slurm's programs."""
     return _KEYS.match(line) is not None
 
 
 def is_shown(text: str) -> bool:
-    """Whether a text is what `scontrol show` prints of nodes, partitions or the configuration."""
+    """Return whether a text is the output of `scontrol show` for nodes, partitions or the configuration."""
     return _SHOWN.search(text) is not None
 
 
-def statements(text: str, beside: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
-    """Return the statements of a file and of those that it includes, each file once."""
-    seen: set[str] = {file} if file else set()
+def statements(text: str, read_sibling: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
+    """Return the statements of a file and of the files that it includes, each file once."""
+    visited: set[str] = {file} if file else set()
     cluster = re.search(r"^[ \t]*ClusterName[ \t]*=[ \t]*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
-    return list(_statements(text, file, _Source(text, beside, ledger, seen, cluster[1].lower() if cluster else None)))
+    return list(
+        _statements(text, file, _Source(text, read_sibling, ledger, visited, cluster[1].lower() if cluster else None))
+    )
 
 
 @dataclass(frozen=True)
 class _Source:
     first: str  # the text of the file that includes the others
-    beside: Beside | None
+    read_sibling: Beside | None
     ledger: Ledger
-    seen: set[str]  # files that are being read, or were
+    visited: set[str]  # files that are open or finished
     cluster: str | None
 
     def included(self, name: str) -> tuple[str, str] | str:
@@ -235,15 +237,15 @@ class _Source:
         name = name.strip('"').replace("%c", self.cluster or "%c")
         if "*" in name:
             return "Slurm reads no patterns here"
-        if len(self.seen) >= MOST_FILES:
+        if len(self.visited) >= MOST_FILES:
             return f"more than {MOST_FILES} files include each other"
         parts = [part for part in re.split(r"/(?:\./+)*|^\./+", name.rpartition("../")[2]) if part][-_MOST_FOLDERS:]
         for path in ("/".join(parts[start:]) for start in range(len(parts))):
-            text = self.beside(path) if self.beside and path not in self.seen else None
-            if path in self.seen or text == self.first:
+            text = self.read_sibling(path) if self.read_sibling and path not in self.visited else None
+            if path in self.visited or text == self.first:
                 return "this file is read already"
             if text is not None:
-                self.seen.add(path)
+                self.visited.add(path)
                 return path, text
         return "give that file, too: put it beside this one"
 
@@ -288,10 +290,10 @@ def _written(text: str) -> Iterator[list[KeyValue]]:
         pieces.append(line[: continued.start(1)] if continued else line)
         if continued and number < len(lines):
             continue
-        whole, first = "".join(pieces), number - len(starts) + 1
-        if _INCLUDE.fullmatch(whole):
-            yield [KeyValue(first, whole, "", "")]
-        elif words := list(_pairs(whole, starts, first)):
+        joined, first = "".join(pieces), number - len(starts) + 1
+        if _INCLUDE.fullmatch(joined):
+            yield [KeyValue(first, joined, "", "")]
+        elif words := list(_pairs(joined, starts, first)):
             yield words
         pieces, starts = [], []
 

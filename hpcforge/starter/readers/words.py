@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, SiteMachine, functions_by_name
 
-# The text of a file in the same folder, by its name; of a folder, by its name with /, the names of its files.
-# Names and remarks that have a secret, or beside which there is one.
+# Names and remarks with a secret, or beside one.
 SECRET = re.compile(
     r"pass(?!ive)|secret|token|vault|kennwort|credential|(?<![a-z])pwd?(?![a-z])|(?<![a-z])(?:api|private)?_?keys?(?![a-z])",
     re.IGNORECASE,
 )
+# The text of a file in the same folder, by its name; or the names of a folder's files, by the folder's name with /.
 Beside = Callable[[str], str | None]
 NO_NAME = "is not a host name that a blueprint accepts: lower-case letters, digits, -"
 _NOT_PLAIN = re.compile(r"(?:0|127|22[4-9]|2[345]\d)\..*|169\.254\..*|.*\.(?:0\.0\.0|255\.255\.255)")
@@ -41,7 +41,7 @@ def expanded(name: str) -> list[str]:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an IPv4 address."""
+    """Return whether a text is an IPv4 address."""
     try:
         ipaddress.IPv4Address(text)
     except ValueError:
@@ -50,7 +50,7 @@ def is_address(text: str) -> bool:
 
 
 def is_ipv6(text: str) -> bool:
-    """Whether a text is an IPv6 address, maybe with an interface after %."""
+    """Return whether a text is an IPv6 address, maybe with an interface after %."""
     try:
         ipaddress.IPv6Address(text.partition("%")[0])
     except ValueError:
@@ -59,7 +59,7 @@ def is_ipv6(text: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is an IPv4 address of one machine in a network: no loopback, link-local, multicast, broadcast."""
+    """Return whether a text is the IPv4 address of one machine: not loopback, link-local, multicast or broadcast."""
     return is_address(text) and not _NOT_PLAIN.fullmatch(text)
 
 
@@ -69,7 +69,7 @@ def _adapter(kind: type[str]) -> TypeAdapter[str]:
 
 
 def accepts(kind: type[str], text: str) -> bool:
-    """Whether a text is one that a blueprint's type accepts."""
+    """Return whether a blueprint's type accepts a text."""
     try:
         _adapter(kind).validate_python(text)
     except ValidationError:
@@ -95,7 +95,7 @@ def by_name(
     bmc: str | None = None,
     note: str | None = None,
 ) -> SiteMachine:
-    """Return a machine whose functions follow from its name, else are those given."""
+    """Return a machine whose functions follow from its name, or are the given ones."""
     functions = functions_by_name(name, "") or functions or ("worker",)
     return SiteMachine(name, address, functions, addresses=addresses or {}, bmc=bmc, note=note)
 

@@ -31,13 +31,13 @@ _HOSTS = ("ansible_host", "ansible_ssh_host")
 _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args")
 _COMMANDS = ("ansible_ssh_proxy_command", "ansible_paramiko_proxy_command")
 _OWN = (*_USERS, *_HOSTS, *_ARGUMENTS, *_COMMANDS, "ansible_connection", "network_interfaces", "bmc")
-_MACHINE: Mapping[str, tuple[tuple[str, ...], type[str]]] = {  # of an inventory: how hosts' variables call it
+_MACHINE: Mapping[str, tuple[tuple[str, ...], type[str]]] = {  # keys of an inventory, with their variables in Ansible
     "mac": (("mac", "mac_address", "macaddress"), v.Mac),
     "serial": (("serial", "serial_number"), v.Serial),
 }
 _NO = ("false", "no", "0", "off")
 _SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "openssh", "ansible.builtin.ssh")
-_AS_WRITTEN = {  # variables whose usual values are what a blueprint has anyway
+_AS_WRITTEN = {  # variables whose usual values are a blueprint's defaults
     "ansible_port": ("22",),
     "ansible_ssh_port": ("22",),
     "ansible_become": ("true", "yes", "1", "on"),
@@ -59,7 +59,7 @@ class _InventoryHost:
 
     @property
     def words(self) -> list[str]:
-        """Its own name, and those of its groups but for Ansible's own."""
+        """Return the host's own name, and its groups without Ansible's own."""
         return [self.name, *(name for name in self.groups if name not in ("all", "ungrouped"))]
 
     @property
@@ -68,7 +68,7 @@ class _InventoryHost:
         return f"node-{self.name.replace('.', '-')}" if is_address(self.name) else host_names.host_name(self.name) or ""
 
 
-def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
+def read_ansible(text: str, read_sibling: Beside | None = None) -> SiteFile:
     """Return the hosts of all groups. Raises `StarterError` for text that is no inventory, or too much."""
     groups = parse(text)
     left_out = groups.left_out
@@ -78,10 +78,12 @@ def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
     machines, jumps = _sorted_out(groups, hosts, functions, left_out)
     access = _access(groups, machines, jumps, left_out)
     left_out += [*_variables(groups, hosts), *domains((host.line, host.name) for host in machines if host.short)]
-    left_out += [*_groups(groups, members, machines, functions), *_beside(beside)]
+    left_out += [*_groups(groups, members, machines, functions), *_unread_files(read_sibling)]
     _twice(machines)
-    taken = at_most(_machines(machines, functions, left_out))
-    return SiteFile(taken, access=access, left_out=tuple(sorted(dict.fromkeys(left_out), key=lambda each: each.line)))
+    accepted = at_most(_machines(machines, functions, left_out))
+    return SiteFile(
+        accepted, access=access, left_out=tuple(sorted(dict.fromkeys(left_out), key=lambda entry: entry.line))
+    )
 
 
 def _hosts(groups: HostGroups) -> list[_InventoryHost]:
@@ -94,10 +96,12 @@ def _hosts(groups: HostGroups) -> list[_InventoryHost]:
             host.line = min(host.line, line)
             groups.left_out += [
                 LeftOut(
-                    other.line, f"{name} {key}", f"another value than in line {host.own[key].line}, which is left out"
+                    variable.line,
+                    f"{name} {key}",
+                    f"another value than in line {host.own[key].line}, which is left out",
                 )
-                for key, other in variables.items()
-                if host.own.get(key, other).text != other.text
+                for key, variable in variables.items()
+                if host.own.get(key, variable).text != variable.text
             ]
             host.own.update(variables)
             direct.setdefault(name, []).append(group)
@@ -105,12 +109,12 @@ def _hosts(groups: HostGroups) -> list[_InventoryHost]:
             raise StarterError(f"more than {MOST_MACHINES} machines")
     above = _above(groups)
     for name, host in hosts.items():
-        host.groups = list(dict.fromkeys(group for each in direct[name] for group in above[each]))
+        host.groups = list(dict.fromkeys(group for direct_group in direct[name] for group in above[direct_group]))
     return list(hosts.values())
 
 
 def _above(groups: HostGroups) -> dict[str, tuple[str, ...]]:
-    """Each group with those that it is in, nearest first; `all` is last."""
+    """Return each group with the groups around it, nearest first; `all` is last."""
     parents: dict[str, list[str]] = {}
     for name, group in groups.by_name.items():
         for child in group.children:
@@ -118,11 +122,11 @@ def _above(groups: HostGroups) -> dict[str, tuple[str, ...]]:
     result: dict[str, tuple[str, ...]] = {}
     for name in groups.by_name:
         order, walked = [name], {name}
-        for each in order:  # which grows
-            further = [parent for parent in parents.get(each, ()) if parent not in walked]
+        for ancestor in order:  # the list grows meanwhile
+            further = [parent for parent in parents.get(ancestor, ()) if parent not in walked]
             order += further
             walked.update(further)
-        result[name] = (*(each for each in order if each != "all"), "all")
+        result[name] = (*(ancestor for ancestor in order if ancestor != "all"), "all")
     return result
 
 
@@ -153,11 +157,11 @@ def _sorted_out(
     """Separate the machines of a cluster from the jump hosts outside it."""
     machines: list[_InventoryHost] = []
     jumps: list[_InventoryHost] = []
-    workers = any("worker" in each for each in functions.values())
+    workers = any("worker" in names for names in functions.values())
     for host in hosts:
         connection = _value(groups, host, "ansible_connection")
-        if why := _unreachable(host, connection.text if connection else "", host.name in functions, left_out):
-            left_out.append(LeftOut(host.line, host.name, why))
+        if reason := _unreachable(host, connection.text if connection else "", host.name in functions, left_out):
+            left_out.append(LeftOut(host.line, host.name, reason))
         elif host.name in functions:
             machines.append(host)
         elif any(map(host_names.is_jump_host, host.words)):
@@ -165,8 +169,8 @@ def _sorted_out(
         elif word := next(filter(None, map(host_names.device, host.words)), None):
             left_out.append(LeftOut(host.line, host.name, f"no machine of a cluster ({word})"))
         elif workers and functions_by_name(host.short, "") in (None, ("head",)):
-            why = f"no group says what it is for: {', '.join(host.words[1:]) or 'it is in none'}"
-            left_out.append(LeftOut(host.line, host.name, why))
+            reason = f"no group says what it is for: {', '.join(host.words[1:]) or 'it is in none'}"
+            left_out.append(LeftOut(host.line, host.name, reason))
         else:
             machines.append(host)
     left_out += [
@@ -178,7 +182,7 @@ def _sorted_out(
 
 
 def _unreachable(host: _InventoryHost, connection: str, has_function: bool, left_out: list[LeftOut]) -> str | None:
-    """Why a host is none that hpcforge reaches by a name of a blueprint and SSH; None: it is one."""
+    """Return why hpcforge cannot reach a host by SSH and a name of a blueprint, or None."""
     local = connection in ("local", "ansible.builtin.local")
     if host.name in ("localhost", "127.0.0.1", "::1") or (local and not has_function):
         return "the machine that Ansible runs on"
@@ -192,12 +196,12 @@ def _unreachable(host: _InventoryHost, connection: str, has_function: bool, left
 
 
 def _twice(hosts: Iterable[_InventoryHost]) -> None:
-    """Raise `StarterError` for hosts whose names differ in their domains alone."""
+    """Raise `StarterError` for hosts that differ only in their domains."""
     first: dict[str, _InventoryHost] = {}
     for host in hosts:
-        if (other := first.setdefault(host.short, host)) is not host:
-            where = f"{other.name} in line {other.line}, {host.name} in line {host.line}"
-            raise StarterError(f"{host.short} is there twice: {where}", "remove or rename one of them")
+        if (earlier := first.setdefault(host.short, host)) is not host:
+            places = f"{earlier.name} in line {earlier.line}, {host.name} in line {host.line}"
+            raise StarterError(f"{host.short} is there twice: {places}", "remove or rename one of them")
 
 
 def _access(
@@ -207,23 +211,25 @@ def _access(
     places = {host.name: _place(groups, host, left_out) for host in jumps}
     vias = _vias(groups, machines, left_out)
     via = next((text for text, _ in Counter(text for _, text in vias.values()).most_common(1)), None)
-    for line, other in vias.values():
-        if other != via:
-            left_out.append(LeftOut(line, other, f"another jump host than {via}: access.via has one"))
+    for line, second in vias.values():
+        if second != via:
+            left_out.append(LeftOut(line, second, f"another jump host than {via}: access.via has one"))
     host = (via or "").rpartition("@")[2]
-    straight = [each for each in machines if each.name not in vias and host not in (each.name, *_addresses(each))]
+    straight = [
+        machine for machine in machines if machine.name not in vias and host not in (machine.name, *_addresses(machine))
+    ]
     if via and straight:
         line = next(line for line, text in vias.values() if text == via)
         left_out.append(LeftOut(line, via, f"not for {straight[0].name} here: access.via is for every other machine"))
     guesses = () if via or not places else (f"via, by the name {next(iter(places))}",)
     via = places.get(host) or via or next(iter(places.values()), None)
-    for each in jumps:
-        if places[each.name] != via:
-            left_out.append(LeftOut(each.line, each.name, "a second jump host: access.via has one"))
+    for machine in jumps:
+        if places[machine.name] != via:
+            left_out.append(LeftOut(machine.line, machine.name, "a second jump host: access.via has one"))
     if user and (others := [host.short for host in machines if not _value(groups, host, *_USERS)]):
         guesses = (f"user, of which {others[0]} says nothing", *guesses)
     becomes = [_value(groups, host, "ansible_become") for host in machines]
-    return SiteAccess(user, via, not all(each and each.text.lower() in _NO for each in becomes), guesses)
+    return SiteAccess(user, via, not all(become and become.text.lower() in _NO for become in becomes), guesses)
 
 
 def _addresses(host: _InventoryHost) -> list[str]:
@@ -252,12 +258,12 @@ def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[Le
             accounts[user.text] += 1
     usual = next((user for user, count in accounts.most_common(1) if 2 * count > len(machines)), None)
     first = {user.text: (host, user.line) for host, user in reversed(users)}
-    for other in accounts:
-        if other != usual:
-            host, line = first[other]
+    for account in accounts:
+        if account != usual:
+            host, line = first[account]
             reason = f"another account than {usual}" if usual else "the account of some hosts alone"
             reason += ": access.user is that of every node"
-            left_out.append(LeftOut(line, f"{host.name} ansible_user={other}", reason))
+            left_out.append(LeftOut(line, f"{host.name} ansible_user={account}", reason))
     return usual
 
 
@@ -266,16 +272,16 @@ def _vias(
 ) -> dict[str, tuple[int, str]]:
     """Return the jump host of each machine that has one, with its line; report problems of a variable once."""
     result: dict[str, tuple[int, str]] = {}
-    known: dict[tuple[str, str], ssh_arguments.JumpHost] = {}
+    jumps: dict[tuple[str, str], ssh_arguments.JumpHost] = {}
     for host in machines:
         for name in (*_ARGUMENTS, *_COMMANDS):
             if (variable := _value(groups, host, name)) is None:
                 continue
-            if (name, variable.text) not in known:
+            if (name, variable.text) not in jumps:
                 read = ssh_arguments.jump_of if name in _ARGUMENTS else ssh_arguments.proxy_command
-                known[name, variable.text] = jump = read(variable.text)
+                jumps[name, variable.text] = jump = read(variable.text)
                 left_out += [LeftOut(variable.line, name, problem) for problem in jump.problems]
-            if via := known[name, variable.text].via:
+            if via := jumps[name, variable.text].via:
                 result.setdefault(host.name, (variable.line, via))
     return result
 
@@ -307,12 +313,12 @@ def _machines(
             guesses=() if by_group else ("functions",),
             addresses=addresses,
             bmc=bmc,
-            mac=_of_machine(host, "mac"),
-            serial=_of_machine(host, "serial"),
+            mac=_machine_value(host, "mac"),
+            serial=_machine_value(host, "serial"),
         )
 
 
-def _of_machine(host: _InventoryHost, key: str) -> str | None:
+def _machine_value(host: _InventoryHost, key: str) -> str | None:
     """Return the value in a host's variables for a key of its machine in an inventory; None without an accepted one."""
     names, kind = _MACHINE[key]
     texts = [host.own[name].text for name in names if name in host.own]
@@ -347,7 +353,7 @@ def _is_free(
     owners: dict[str, tuple[_InventoryHost, str]],
     left_out: list[LeftOut],
 ) -> bool:
-    """Whether an address is no other machine's; it is this host's from now on."""
+    """Return whether no other machine has an address, and assign it to this host."""
     owner, _ = owners.setdefault(address, (host, name))
     if owner is not host:
         reason = f"{address} is {owner.name}'s, in line {owner.line}"
@@ -366,9 +372,9 @@ def _others(
     """Return the address of a host's management controller, and those on other networks."""
     bmc: str | None = None
     addresses: dict[str, str] = {}
-    for name, line, word, address in _given(host):
+    for name, line, word, address in _address_variables(host):
         if address in owners and owners[address][0] is host:
-            continue  # the machine's own address, or one with two names
+            continue  # the machine's own address, or an address with two names
         if not _is_free(address, host, name, line, owners, left_out):
             continue
         if word == "bmc" and bmc is None:
@@ -380,7 +386,7 @@ def _others(
     return bmc, addresses
 
 
-def _given(host: _InventoryHost) -> Iterator[tuple[str, int, str, str]]:
+def _address_variables(host: _InventoryHost) -> Iterator[tuple[str, int, str, str]]:
     """Yield a host's own variables that have addresses: name, line, the word for the network (or bmc), address."""
     for name, variable in host.own.items():
         if (word := _network_word(name)) and is_plain(variable.text):
@@ -403,18 +409,18 @@ def _network_word(name: str) -> str | None:
 
 
 def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[LeftOut]:
-    """Each variable that a blueprint has no place for, once, by its name: a value may be a secret."""
+    """Yield each variable without a place in a blueprint, once, by its name: a value may be a secret."""
     places = [(name, variable, True) for host in hosts for name, variable in host.own.items()]
     for group in groups.by_name.values():
         places += [(name, variable, False) for name, variable in group.variables.items()]
-    named: set[str] = set()
+    reported: set[str] = set()
     kinds = {name: key for key, (names, _) in _MACHINE.items() for name in names}
-    taken_of = {name for host in hosts for name in host.own if name in kinds and _of_machine(host, kinds[name])}
+    taken_of = {name for host in hosts for name in host.own if name in kinds and _machine_value(host, kinds[name])}
     for name, variable, own in sorted(places, key=lambda place: place[1].line):
-        taken = name in _OWN or (own and name in taken_of) or variable.text.lower() in _AS_WRITTEN.get(name, ())
-        if name in named or taken or (own and _network_word(name) and is_plain(variable.text)):
+        is_used = name in _OWN or (own and name in taken_of) or variable.text.lower() in _AS_WRITTEN.get(name, ())
+        if name in reported or is_used or (own and _network_word(name) and is_plain(variable.text)):
             continue
-        named.add(name)
+        reported.add(name)
         if name == "ansible_ssh_private_key_file":
             reason = "a key: `access.key` of the inventory names it, or the ssh agent has it"
         elif variable.encrypted or SECRET.search(name):
@@ -432,7 +438,7 @@ def _groups(
     machines: Iterable[_InventoryHost],
     functions: Mapping[str, tuple[str, ...]],
 ) -> Iterator[LeftOut]:
-    """Each group that says more of the machines than what they are for, and children that are no groups."""
+    """Yield each group with further facts about the machines, and children that are not groups."""
     above = _above(groups)
     for name in host_names.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
         yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")
@@ -444,9 +450,9 @@ def _groups(
                 yield LeftOut(line, child, f"a group in {name} that this file does not have")
 
 
-def _beside(beside: Beside | None) -> Iterator[LeftOut]:
+def _unread_files(read_sibling: Beside | None) -> Iterator[LeftOut]:
     """Report the other files with variables, which are not read."""
     for name in (*_FOLDERS, "ansible.cfg"):
-        if beside and (text := beside(name)) is not None:
+        if read_sibling and (text := read_sibling(name)) is not None:
             files = text if name.endswith("/") else ""
             yield LeftOut(0, f"{name} {files}".strip(), "not read: it may have accounts, addresses and jump hosts")

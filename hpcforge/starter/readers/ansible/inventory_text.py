@@ -14,15 +14,15 @@ from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import NO_NAME, SECRET, expanded, is_ipv6, lines
 
 _MOST_GROUPS = 1_000
-_MOST_NODES = 500_000  # of YAML, with those that aliases repeat
+_MOST_NODES = 500_000  # nodes of the YAML, with those that aliases repeat
 _DEEPEST = 20
 _LONGEST_LINE = 20_000
-_LONGEST_NAME = 500  # characters, with ranges
+_LONGEST_NAME = 500  # length with ranges
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(vars|children))?\]\s*(?:[#;].*)?")
 _HEADINGS = "headings are [NAME], [NAME:children] and [NAME:vars]"
 _LISTS = "a hosts file, an Ansible inventory and slurm.conf are read; `hpcforge nodes import` reads lists with commas"
-_REFUSED = {  # beginnings of files that are no inventory's text: what they are, and what helps
+_REFUSED = {  # first characters of files that are not an inventory's text: their kind, and a hint
     "#!": ("a program, which is not run here", "give it the output of `ansible-inventory --list`"),
     "$ANSIBLE_VAULT": ("encrypted", "`ansible-vault view` shows its text"),
     "plugin:": ("the settings of a plugin", "give it the output of `ansible-inventory --list`"),
@@ -72,13 +72,15 @@ class HostGroups:
             self.mentions += 1
             if len(group.hosts) > MOST_MACHINES or self.mentions > 20 * MOST_MACHINES:
                 raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
-            known = group.hosts.setdefault(name, (line, {}))[1]
+            own = group.hosts.setdefault(name, (line, {}))[1]
             self.left_out += [
-                LeftOut(other.line, f"{name} {key}", f"another value than in line {known[key].line}, which is left out")
-                for key, other in variables.items()
-                if known.get(key, other).text != other.text
+                LeftOut(
+                    variable.line, f"{name} {key}", f"another value than in line {own[key].line}, which is left out"
+                )
+                for key, variable in variables.items()
+                if own.get(key, variable).text != variable.text
             ]
-            known.update(variables)
+            own.update(variables)
 
 
 def _names(pattern: str) -> Iterator[str]:
@@ -105,7 +107,7 @@ def _steps(first: str, last: str, step: str | None) -> Iterator[str]:
 
 
 def parse(text: str) -> HostGroups:
-    """Return the groups of an inventory. Raises `StarterError` for what is none, or has too much of something."""
+    """Return the groups of an inventory. Raises `StarterError` for other text, or too large an inventory."""
     first = next((line for _, line in lines(text) if line != "---"), "")
     for beginning, (kind, hint) in _REFUSED.items():
         if first.startswith(beginning) or text.startswith(beginning):
@@ -121,8 +123,8 @@ def parse(text: str) -> HostGroups:
 def _ini(text: str) -> HostGroups:
     groups = HostGroups()
     group, kind = groups.group("ungrouped", 1), None
-    for number, whole in enumerate(text.splitlines(), 1):
-        line = whole.strip()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
         if not line or line[0] in "#;":
             entry = line.lstrip("#; ").split()
             if len(entry) > 1 and any(word.startswith(("ansible_host=", "ansible_ssh_host=")) for word in entry):
@@ -142,7 +144,7 @@ def _ini(text: str) -> HostGroups:
 
 
 def _is_broken(line: str) -> bool:
-    """Whether a line that begins with a bracket is a heading that is wrong: no range, and no IPv6 address."""
+    """Return whether a line in brackets is a wrong heading: neither a range nor an IPv6 address."""
     inside, end, _ = line[1:].partition("]")
     return not (end and (_RANGE.match(line) or is_ipv6(inside)))
 
@@ -152,7 +154,7 @@ def _unquoted(value: str) -> str:
 
 
 def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> None:
-    if len(line) > _LONGEST_LINE:  # which takes squares of time
+    if len(line) > _LONGEST_LINE:  # the time is quadratic in the length
         groups.left_out.append(LeftOut(number, line.split(maxsplit=1)[0], f"more than {_LONGEST_LINE} characters"))
         return
     try:
@@ -178,7 +180,7 @@ def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> N
 
 def _composed(text: str) -> yaml.Node | None:
     try:
-        return yaml.compose(text, Loader=yaml.CBaseLoader)  # nodes alone, whatever tags say
+        return yaml.compose(text, Loader=yaml.CBaseLoader)  # yields nodes only, whatever the tags are
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
@@ -234,7 +236,7 @@ class _InventoryTree:
         if depth > _DEEPEST:
             raise StarterError(f"line {_line(node)}: groups are nested more than {_DEEPEST} deep")
         self._once(node)
-        if isinstance(node, yaml.SequenceNode):  # of old programs: a group is its list of hosts
+        if isinstance(node, yaml.SequenceNode):  # form of old programs: a group is a list of hosts
             self._hosts(group, node)
         for key, value in self._items(node):
             if key == "hosts":
@@ -273,8 +275,8 @@ class _InventoryTree:
         own: dict[str, HostVariable] = {}
         for key, value in self._items(node):
             if key == "<<" and depth < _DEEPEST:
-                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    merged = {**self._variables(each, depth + 1), **merged}
+                for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    merged = {**self._variables(part, depth + 1), **merged}
             else:
                 own[key] = self._variable(value)
         return {**merged, **own}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hpcforge.blueprint import values as v
 from hpcforge.starter.readers.words import accepts
 
-_LONGEST = 20_000  # characters of arguments
+_LONGEST = 20_000  # length of all arguments
 _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"  # options of ssh(1) that take a value
 
 
@@ -26,7 +26,7 @@ def jump_of(arguments: str) -> JumpHost:
     """Return the jump host that arguments of ssh name."""
     if "{{" in arguments:
         return JumpHost(problems=("a template, which is not filled in here",))
-    if len(arguments) > _LONGEST:  # which takes squares of time
+    if len(arguments) > _LONGEST:  # the time is quadratic in the length
         return JumpHost(problems=(f"more than {_LONGEST} characters",))
     jump, others = JumpHost(), list[str]()
     try:
@@ -53,7 +53,7 @@ def proxy_command(command: str) -> JumpHost:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield options with their values; what is no option has "" as its option."""
+    """Yield options with their values; other words have "" as their option."""
     rest = iter(words)
     for word in rest:
         if word == "--" or not word.startswith("-") or len(word) < 2:
@@ -98,7 +98,7 @@ def _command(command: str) -> JumpHost:
 
 
 def destination(text: str) -> JumpHost:
-    """Return the jump host of `user@host:port`, of which access.via has user and host."""
+    """Return the jump host of `user@host:port`; access.via has only user and host."""
     user, _, place = text.removeprefix("ssh://").rstrip("/").rpartition("@")
     host, _, port = place.partition(":")
     host = host.lower()

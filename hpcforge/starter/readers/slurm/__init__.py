@@ -29,7 +29,7 @@ _CLUSTER: TypeAdapter[str] = TypeAdapter(v.ClusterName)
 _DOMAIN: TypeAdapter[str] = TypeAdapter(v.DomainName)
 _MOST = {"sockets": 65_535, "cores": 512, "threads": 8, "mib": 65_536 * 1024, "weight": 4_294_967_293}
 _MOST_SOCKETS = 16
-_NO_MACHINE = re.compile(r"0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.")  # addresses of no machine in a network
+_NO_MACHINE = re.compile(r"0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.")  # addresses that no machine of a network has
 _PROCESSORS = ("cpus", "procs", "cputot", "boards", "socketsperboard", "sockets", "corespersocket", "threadspercore")
 _IN_SERVICE = {"UNKNOWN", "IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED"}
 _NOT_THERE = {"CLOUD", "FUTURE", "DYNAMIC"}
@@ -52,37 +52,37 @@ _NODE_REASONS = {
 
 @dataclass
 class _Names:
-    """What the nodes have in common, and what only one of them may have."""
+    """The common names of the nodes, and names that only one of them may have."""
 
-    lines: dict[str, int] = field(default_factory=dict)  # of each node
-    addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # with their words, as written
+    lines: dict[str, int] = field(default_factory=dict)  # line by node
+    addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # addresses with their words as written
     domains: Counter[str] = field(default_factory=Counter)
     of_domain: dict[tuple[Word, str], str] = field(default_factory=dict)
     shown: dict[str, list[str]] = field(default_factory=dict)  # partitions that nodes name themselves
 
 
-def read_slurm(text: str, beside: Beside | None) -> SiteFile:
+def read_slurm(text: str, read_sibling: Beside | None) -> SiteFile:
     """Return what slurm.conf says. Raises `StarterError` where no node is left."""
     ledger, names = Ledger(), _Names()
-    main = statements(text, beside, ledger)
+    main = statements(text, read_sibling, ledger)
     settings = Settings.of_usual_system(is_shown(text))
-    gres = beside("gres.conf") if beside and not is_shown(text) else None
-    apart = statements(gres, None, ledger, "gres.conf") if gres else []
+    gres = read_sibling("gres.conf") if read_sibling and not is_shown(text) else None
+    gres_records = statements(gres, None, ledger, "gres.conf") if gres else []
     _name_nodes(main, ledger)
-    lines = slurm_partitions.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
+    lines = slurm_partitions.gres_lines([entry for entry in (*main, *gres_records) if entry.kind == "name"], ledger)
     machines = list(_machines(main, slurm_partitions.by_node(lines), names, ledger))
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
     workers = [machine for machine in machines if "worker" in machine.functions]
-    taken = partitions(main, workers, names.shown, ledger, settings)
+    accepted = partitions(main, workers, names.shown, ledger, settings)
     options = cluster_settings(main, ledger, settings)
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
     if not workers:
-        nodes = sorted(left_out, key=lambda each: not each.text.lower().startswith(("nodename", "include")))
-        place = next((f" ({_place(each)}: {each.text}: {each.reason})" for each in nodes), "")
+        nodes = sorted(left_out, key=lambda entry: not entry.text.lower().startswith(("nodename", "include")))
+        place = next((f" ({_place(entry)}: {entry.text}: {entry.reason})" for entry in nodes), "")
         raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
-    return SiteFile(tuple(machines), cluster, taken, options, left_out=left_out, domain=domain)
+    return SiteFile(tuple(machines), cluster, accepted, options, left_out=left_out, domain=domain)
 
 
 def _place(left_out: LeftOut) -> str:
@@ -90,9 +90,9 @@ def _place(left_out: LeftOut) -> str:
 
 
 def _name_nodes(main: Sequence[Statement], ledger: Ledger) -> None:
-    """Name the nodes of all records. Part of a name are dots before a number, and those that alone differ.
+    """Name the nodes of all records. Dots before a number belong to the name, and dots that distinguish it.
 
-    A name that is valid as it is comes before one that would become it: Slurm tells N1 from n1.
+    A valid name comes before a name that would become equal to it: for Slurm N1 differs from n1.
     """
     words = [record.words["nodename"] for record in main if record.kind == "nodename"]
     fulls = dict.fromkeys(
@@ -126,7 +126,7 @@ def _machines(
     names: _Names,
     ledger: Ledger,
 ) -> Iterator[SiteMachine]:
-    """Nodes in their order; `NodeName=DEFAULT` is for those after it, and adds to the defaults before it."""
+    """Yield nodes in their order; `NodeName=DEFAULT` counts for the nodes after it, and adds to earlier defaults."""
     usual: dict[str, Word] = {}
     for record in main:
         if record.kind != "nodename":
@@ -149,10 +149,10 @@ def _machines(
             for word in record.words.values():
                 ledger.leave(word, next(iter(problems.values()), "it names no node"))
             continue
-        yield from _of_record(fields, own, gres, names)
+        yield from _record_machines(fields, own, gres, names)
 
 
-def _of_record(
+def _record_machines(
     fields: Fields,
     own: Mapping[str, int],
     gres: Mapping[str | None, Sequence[slurm_partitions.GresLine]],
@@ -175,11 +175,13 @@ def _of_record(
             fields.ledger.leave_part(shown, partition, reason)
         else:
             names.shown.setdefault(partition, []).extend(own)
-    for each in own:
-        gpus = slurm_partitions.with_gres_conf(in_slurm_conf, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
+    for node_name in own:
+        gpus = slurm_partitions.with_gres_conf(
+            in_slurm_conf, [*gres.get(node_name, ()), *gres.get(None, ())], fields.ledger
+        )
         yield SiteMachine(
-            each,
-            addresses.get(each),
+            node_name,
+            addresses.get(node_name),
             sockets=sockets,
             cores_per_socket=cores,
             threads_per_core=threads,
@@ -292,7 +294,7 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
         guesses = [name for name in guesses if not (exact and name == "sockets")]
     if not cores:
         cores = max(1, (cpus or 1) // (sockets * threads))
-    if sockets > _MOST_SOCKETS:  # a virtual machine's, one for each core
+    if sockets > _MOST_SOCKETS:  # a virtual machine with a socket for each core
         sockets, cores, guesses = 1, sockets * cores, [*dict.fromkeys([*guesses, "sockets", "cores"])]
     if cores > _MOST["cores"]:
         for word in filter(None, (fields.get(key) for key in _PROCESSORS)):
@@ -305,13 +307,13 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
 
 def _features(fields: Fields) -> tuple[str, ...]:
     word = fields.get("feature", "features", "availablefeatures")
-    kept: dict[str, None] = {}
+    features: dict[str, None] = {}
     for feature in filter(None, re.split(r"[,\s]+", word.value) if word else ()):
         if word and (reason := problem(_FEATURE, feature)):
             fields.ledger.leave_part(word, feature, reason)
         else:
-            kept[feature] = None
-    return tuple(kept)
+            features[feature] = None
+    return tuple(features)
 
 
 def _with_head(
@@ -341,16 +343,16 @@ def _with_head(
     if full.strip() != full.strip().lower():
         ledger.leave_part(word, full.strip(), _LOWER)
     _note_domain(names, word, full.strip(), domain)
-    other = next((machine for machine in machines if machine.name == name), None)
-    own = other.address if other else None
+    same_node = next((machine for machine in machines if machine.name == name), None)
+    own = same_node.address if same_node else None
     if own and address and own != address:
         ledger.leave_part(source, address, f"the node {name} has the address {own}")
     elif address and not own:
         own = _address(address, (name, full.strip()), source, names, ledger)
-    if other is None:
+    if same_node is None:
         return [*machines, SiteMachine(name, own, ("head",), guesses=())]
-    both = replace(other, functions=("head", "worker"), address=own)
-    return [both if machine is other else machine for machine in machines]
+    head = replace(same_node, functions=("head", "worker"), address=own)
+    return [head if machine is same_node else machine for machine in machines]
 
 
 def _domain(names: _Names, ledger: Ledger) -> str | None:

@@ -16,8 +16,8 @@ from hpcforge.starter.readers.slurm_words import Fields, Ledger, Statement, Word
 
 # GPUs: `Gres` of slurm.conf, and the lines of gres.conf.
 
-MOST_GPUS = 16  # of a node in a blueprint
-_SLICES = 7  # of a GPU with MIG
+MOST_GPUS = 16  # GPUs of a node in a blueprint
+_SLICES = 7  # slices of a GPU with MIG
 _MIG = re.compile(r"(?:(.*?)[_.-])?([1-7])g\.\d{1,4}gb(?:\+.*)?")
 _COUNT = re.compile(r"\d{1,9}[kmgtp]?")
 _OTHERS = {
@@ -46,23 +46,23 @@ class _Part:
     name: str
     kind: str
     count: int
-    rest: str  # of what Slurm prints or takes beside: (S:0-1), no_consume
+    rest: str  # further parts in Slurm's output or input: (S:0-1), no_consume
 
 
 def _part(text: str) -> _Part:
     body, _, place = text.partition("(")
     name, *fields = body.lower().split(":")
-    kept = [each for each in fields if each and each != "no_consume"]
-    count = kept.pop() if kept and _COUNT.fullmatch(kept[-1]) else "1"
+    words = [field for field in fields if field and field != "no_consume"]
+    count = words.pop() if words and _COUNT.fullmatch(words[-1]) else "1"
     number = int(count) if count.isdecimal() else MOST_GPUS + 1
-    return _Part(text, name.strip(), ":".join(kept), number, place or ("no_consume" if "no_consume" in fields else ""))
+    return _Part(text, name.strip(), ":".join(words), number, place or ("no_consume" if "no_consume" in fields else ""))
 
 
 def gpus(word: Word | None, ledger: Ledger) -> GresGpus | None:
-    """Return the GPUs of a `Gres`: those of the type of which there are most; the rest stays out."""
+    """Return the GPUs of a `Gres`: the most frequent type; the others are omitted."""
     if word is None:
         return None
-    whole: Counter[str] = Counter()
+    full: Counter[str] = Counter()
     slices: Counter[str] = Counter()
     texts: dict[str, list[str]] = {}
     for part in map(_part, split(word.value)):
@@ -72,19 +72,19 @@ def gpus(word: Word | None, ledger: Ledger) -> GresGpus | None:
             ledger.leave_part(word, part.text, _INSTANCES)
             slices[mig[1] or ""] += part.count * int(mig[2])
         else:
-            whole[part.kind] += part.count
+            full[part.kind] += part.count
             texts.setdefault(part.kind, []).append(part.text)
             if part.rest:
                 ledger.leave_part(word, part.text, _NEAR if part.rest[0] in "SI" else _NO_PLACE)
-    if slices[""] and len(kinds := {*whole, *slices} - {""}) == 1:
+    if slices[""] and len(kinds := {*full, *slices} - {""}) == 1:
         slices[kinds.pop()] += slices.pop("")
-    total = whole + Counter({kind: -(-number // _SLICES) for kind, number in slices.items()})
+    total = full + Counter({kind: -(-number // _SLICES) for kind, number in slices.items()})
     if not total:
         return None
     model, count = total.most_common(1)[0]
-    for kind, each in texts.items():
+    for kind, of_kind in texts.items():
         if kind != model or count > MOST_GPUS:
-            for text in each:
+            for text in of_kind:
                 ledger.leave_part(word, text, _ONE_MODEL)
     return GresGpus(model or None, count, ("number of GPUs",) if slices[model] else ()) if count <= MOST_GPUS else None
 
@@ -127,7 +127,7 @@ def gres_lines(records: Iterable[Statement], ledger: Ledger) -> list[GresLine]:
 
 
 def by_node(lines: Sequence[GresLine]) -> dict[str | None, list[GresLine]]:
-    """Return the lines by the names of their nodes; None has those that name no node."""
+    """Return the lines by the names of their nodes; None has lines without a node's name."""
     index: dict[str | None, list[GresLine]] = {}
     for line in lines:
         for name in line.nodes if line.nodes is not None else (None,):
@@ -148,7 +148,7 @@ def with_gres_conf(stated: GresGpus | None, lines: Sequence[GresLine], ledger: L
         guesses = tuple(dict.fromkeys((*stated.guesses, "number of GPUs")))
         stated = replace(stated, count=min(stated.count, counts[model]), guesses=guesses)
         for word in (word for line in lines if line not in same for word in line.words.values()):
-            if word in ledger.left:
+            if word in ledger.unread:
                 ledger.leave(word, _ONE_MODEL)
     for line in same:
         for key in ("nodename", "name", "type", "file", "count"):
@@ -184,10 +184,10 @@ def partitions(
     ledger: Ledger,
     settings: Settings,
 ) -> tuple[SitePartition, ...]:
-    """Return the partitions of a file, and those that its nodes name themselves (`shown`)."""
+    """Return the partitions of a file, and those that only its nodes name (`shown`)."""
     sets = dict(_node_sets(records, workers, ledger))
     usual: dict[str, Word] = {}
-    taken: dict[str, SitePartition] = {}
+    accepted: dict[str, SitePartition] = {}
     default: Word | None = None
     for record in records:
         if record.kind != "partitionname":
@@ -198,7 +198,7 @@ def partitions(
             usual |= {key: word for key, word in record.words.items() if key != "partitionname"}
             continue
         fields = Fields(record.words, usual, ledger)
-        reason = "a partition of this name stands before it" if name.value in taken else problem(NAME, name.value)
+        reason = "a partition of this name stands before it" if name.value in accepted else problem(NAME, name.value)
         nodes = () if reason else _nodes(fields, sets, workers, ledger)
         if reason or not nodes:
             for word in record.words.values():
@@ -209,10 +209,10 @@ def partitions(
         if partition.default and default:
             ledger.leave(default, _LATER)
         default = fields.get("default") if partition.default else default
-        taken[name.value] = partition
-    last = next((name for name, partition in reversed(taken.items()) if partition.default), None)
-    result = [replace(partition, default=name == last) for name, partition in taken.items()]
-    others = [SitePartition(name, tuple(nodes)) for name, nodes in shown.items() if name not in taken]
+        accepted[name.value] = partition
+    last = next((name for name, partition in reversed(accepted.items()) if partition.default), None)
+    result = [replace(partition, default=name == last) for name, partition in accepted.items()]
+    others = [SitePartition(name, tuple(nodes)) for name, nodes in shown.items() if name not in accepted]
     if others and not last:
         others[0] = replace(others[0], default=True)
     return (*result, *others)
@@ -228,7 +228,7 @@ def _partition(name: str, nodes: tuple[str, ...], fields: Fields, settings: Sett
         fields.ledger.leave(limit, "it is not a time limit")
     if state and state.value.upper() != "UP":
         fields.ledger.leave(state, "hpcforge makes each partition UP")
-    taken: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for key, word in words.items():
         if key in _HERE or (settings.shown and word.value.upper() in SHOWN_DEFAULTS):
             if key not in _HERE:
@@ -237,13 +237,13 @@ def _partition(name: str, nodes: tuple[str, ...], fields: Fields, settings: Sett
         if reason := settings.of_partition(word):
             fields.ledger.leave(word, reason)
         else:
-            taken[settings.spelled(word.key)] = fields.ledger.take(word)
+            parameters[settings.spelled(word.key)] = fields.ledger.take(word)
     is_default = default is not None and default.value.upper() in ("YES", "UP", "TRUE", "1")
-    return SitePartition(name, nodes, is_default, time, taken)
+    return SitePartition(name, nodes, is_default, time, parameters)
 
 
 def max_time(text: str) -> str | None:
-    """Return a time limit of Slurm as a blueprint has it, rounded up to minutes as Slurm does; None: it is none."""
+    """Return Slurm's time limit in a blueprint's form, rounded up to minutes as Slurm does; None for other text."""
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return "infinite"
     if not (parts := _TIME.fullmatch(text)):
@@ -265,15 +265,15 @@ def _nodes(
     word = fields.get("nodes")
     if word is None:
         return ()
-    known = {machine.name for machine in workers}
-    named: dict[str, None] = {}
+    worker_names = {machine.name for machine in workers}
+    chosen: dict[str, None] = {}
     for part in split(re.sub(r"\s+", ",", word.value)):
         if part.upper() == "ALL":
             return ALL
         names = sets[part] if part in sets else _short_names(part, ledger)
-        _leave_absent(word, part, names, known, ledger)
-        named.update(dict.fromkeys(name for name in names if name in known))
-    return tuple(machine.name for machine in workers if machine.name in named)
+        _leave_absent(word, part, names, worker_names, ledger)
+        chosen.update(dict.fromkeys(name for name in names if name in worker_names))
+    return tuple(machine.name for machine in workers if machine.name in chosen)
 
 
 def _node_sets(
@@ -307,16 +307,16 @@ def _node_sets(
             ledger.take(nodes)
             _leave_absent(nodes, nodes.value, listed, set(every), ledger)
         members = {*listed, *having}
-        yield name.value, [each for each in every if each in members]
+        yield name.value, [node for node in every if node in members]
 
 
 def _short_names(hostlist: str, ledger: Ledger) -> list[str]:
     return [ledger.node_name(name) for name in ledger.names(hostlist)]
 
 
-def _leave_absent(word: Word, part: str, names: Sequence[str], known: Set[str], ledger: Ledger) -> None:
+def _leave_absent(word: Word, part: str, names: Sequence[str], present: Set[str], ledger: Ledger) -> None:
     """Name the nodes of a part of a word that are not in the blueprint; with no name, the part itself."""
-    absent = [name for name in names if name not in known]
+    absent = [name for name in names if name not in present]
     if absent or not names:
         text = part if len(absent) == len(names) else ",".join(absent)
         ledger.leave_part(word, text, "there is no such node in the blueprint")

@@ -182,7 +182,7 @@ def test_a_file_that_includes_itself_is_read_once() -> None:
     text = "Include ./slurm.conf\nSlurmctldHost=a\n"
     ledger = Ledger()
     assert len(statements(text, {"slurm.conf": text}.get, ledger)) == 1
-    assert [reason for reason in ledger.left.values() if reason] == ["this file is read already"]
+    assert [reason for reason in ledger.unread.values() if reason] == ["this file is read already"]
 
 
 @pytest.mark.parametrize(
