@@ -199,4 +199,4 @@ def _about(
         bool, typer.Option("--version", help="Show the version, and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What comes before a verb."""
+    """Read the options before a verb."""

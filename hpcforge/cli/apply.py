@@ -74,7 +74,7 @@ class _Applied:
 @verb(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")
 def apply(options: ApplyOptions) -> int:
     """
-    Shows the plan first and asks, unless --yes is given. Where nothing differs, nothing changes and nothing restarts.
+    Show the plan first and ask, unless --yes is given. If nothing differs, nothing changes and nothing restarts.
     """
     if options.plan_file is not None and (any(vars(options.select).values()) or options.take_over):
         hint = "remove --limit, --exclude, --only, --force, --verify and --take-over, or --plan"

@@ -81,7 +81,7 @@ class _Discovered:
 
 @verb(epilog="Example: hpcforge discover site.yaml 10.10.0.0/24, then 10.10.0.[11-42] --trust-new --assign w[01-32]")
 def discover(options: DiscoverOptions) -> int:
-    """Adds what the inventory lacks, and never replaces what it has. Lists what differs from the blueprint."""
+    """Add missing machines to the inventory, replace none, and list differences from the blueprint."""
     from hpcforge.cli.site import open_site
     from hpcforge.metal.discover import ask, search
     from hpcforge.report.discover_text import machine_lines

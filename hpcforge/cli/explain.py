@@ -48,8 +48,8 @@ class ExplainOptions:
 @verb(epilog="Examples: hpcforge explain POWER-003; hpcforge explain allreduce site.yaml")
 def explain(options: ExplainOptions) -> int:
     """
-    Prints what the rule compares, and what to do when it is broken. Of a smoke test: what each of its numbers will be
-    compared with, and how catalog and fabric give that line. Contacts no node.
+    Print what the rule compares, and what to do when it is broken; for a smoke test, the limit of each of its numbers
+    and how it follows from catalog and fabric. Contacts no node.
     """
     code = options.code
     if code is None or options.blueprint is None or _is_code(code):

@@ -50,7 +50,7 @@ class LogsOptions:
 
 @verb(epilog="Example: hpcforge logs blueprints/full-lab.yaml w01 --since 1h --grep Xid")
 def logs(options: LogsOptions) -> int:
-    """It needs the service `syslog` in the blueprint. Only that node is contacted."""
+    """Contact only the node of the service `syslog`, which the blueprint must have."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster.select import select
     from hpcforge.run.logs import kept_at, read_logs, seconds

@@ -55,7 +55,7 @@ class PlanOptions:
     "hpcforge plan site.yaml --markdown > summary.md; gh pr comment -F summary.md"
 )
 def plan(options: PlanOptions) -> int:
-    """Exits with 2 if there are pending changes."""
+    """Exit with 2 if there are pending changes."""
     from hpcforge.cli.site import open_site, say_not_rehearsed
 
     _check(options)

@@ -39,7 +39,7 @@ class TrustOptions:
 
 @verb(epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03")
 def trust(options: TrustOptions) -> int:
-    """The next apply then logs in there and removes what hpcforge installed."""
+    """Allow the next apply to log in there and to remove what hpcforge installed."""
     from hpcforge.cli.site import open_site
     from hpcforge.run.trust import confirm, enrolled
 

@@ -131,8 +131,8 @@ class VerifyOptions:
 )
 def verify(options: VerifyOptions) -> int:
     """
-    Tests run through Slurm. Unreachable and drained nodes are left out and named. The results can be written as a page,
-    as JUnit XML and as JSON.
+    Run the tests through Slurm, without unreachable and drained nodes, which are named. The results can be written as a
+    page, as JUnit XML and as JSON.
     """
     if options.cabling:
         _check_cabling(options)
