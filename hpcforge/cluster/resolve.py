@@ -92,13 +92,7 @@ def resolve(
     be built, `programs` what each smoke test runs, `repository_key` the text of the key of NVIDIA's repository.
     """
     addressed = addressed or networks(blueprint, inventory)
-    plugged: dict[str, tuple[str, ...]] = {}
-    for fabric in fabrics:
-        plugged |= {
-            device.name: (*plugged.get(device.name, ()), fabric.name)
-            for device in fabric.devices
-            if device.model is None
-        }
+    plugged = _plugged(fabrics)
     nodes = tuple(
         dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
@@ -110,7 +104,6 @@ def resolve(
     slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
     own = _platform(blueprint, catalog, blueprint.software.os.release)
-    homes = next((file_system.mount for file_system in blueprint.storage.values() if file_system.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
@@ -126,10 +119,7 @@ def resolve(
             for role in blueprint.software.site_roles
         ),
         slurm=slurm,
-        users=tuple(
-            _user(name, user, keys.get(name, ()), User.homes if name == access.user else homes)
-            for name, user in blueprint.users.items()
-        ),
+        users=_users(blueprint, keys, access.user),
         groups=tuple(UserGroup(name, group.gid) for name, group in blueprint.groups.items()),
         acceptance=_acceptance(
             blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions, programs or {}
@@ -141,15 +131,31 @@ def resolve(
         rehearsed_variables=blueprint.roles.in_rehearsals(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         storage=on_volumes(
-            [
-                _file_system(blueprint.name, name, file_system, catalog, nodes, known_names)
-                for name, file_system in blueprint.storage.items()
-            ]
+            [_file_system(blueprint.name, *entry, catalog, nodes, known_names) for entry in blueprint.storage.items()]
         ),
         driver=(blueprint.software.nvidia or blueprint.software.preinstalled).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
         amd=amd(blueprint.software, _served(blueprint, catalog, "amd")),
         container_runtimes=blueprint.software.containers.runtimes,
+    )
+
+
+def _plugged(fabrics: Iterable[Fabric]) -> dict[str, tuple[str, ...]]:
+    """Return the fabrics of each node, by its name."""
+    plugged: dict[str, tuple[str, ...]] = {}
+    for fabric in fabrics:
+        for device in fabric.devices:
+            if device.model is None:
+                plugged[device.name] = (*plugged.get(device.name, ()), fabric.name)
+    return plugged
+
+
+def _users(blueprint: Blueprint, keys: Mapping[str, tuple[str, ...]], login: str) -> tuple[User, ...]:
+    """Return the users; the one that hpcforge logs in as has no home on a shared file system."""
+    shared = next((file_system.mount for file_system in blueprint.storage.values() if file_system.homes), User.homes)
+    return tuple(
+        _user(name, user, keys.get(name, ()), User.homes if name == login else shared)
+        for name, user in blueprint.users.items()
     )
 
 
