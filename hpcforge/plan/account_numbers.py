@@ -51,23 +51,25 @@ def number_conflicts(
     if head is None or head.accounts is None:
         return
     owners = _owners(reachable, head.accounts)
-    for node, seen in reachable.items():
-        if seen.accounts is None:
+    for node, observation in reachable.items():
+        if observation.accounts is None:
             continue
         roles = desired.nodes[node]
         own = {resource.named for role in roles for resource in role.resources if resource.kind in _ACCOUNTS}
         for name, account in cluster.os_of(node).package_accounts.items():
             role = _role_with(cluster, node, roles, account)
             if role and name not in own:
-                yield from _package_account(_Host(node, role, seen.accounts, head.node, head.accounts), name, account)
+                yield from _package_account(
+                    _Host(node, role, observation.accounts, head.node, head.accounts), name, account
+                )
         role = _role_with_files(cluster, node, roles)
         if role:
-            host = _Host(node, role, seen.accounts, head.node, head.accounts)
-            for name, what, number in owners:
-                here = host.here(what).get(name)
-                if name not in own and here is not None and here != number:
-                    why = f"{_differs(host, name, here, number)}, where it owns files that this node shares"
-                    yield host.obstacle(what, name, why, _renumber(host, what, name, number))
+            host = _Host(node, role, observation.accounts, head.node, head.accounts)
+            for name, kind, number in owners:
+                local = host.numbers(kind).get(name)
+                if name not in own and local is not None and local != number:
+                    reason = f"{_differs(host, name, local, number)}, where it owns files that this node shares"
+                    yield host.obstacle(kind, name, reason, _renumber(host, kind, name, number))
 
 
 _ACCOUNTS = ("accounts", "groups")
@@ -83,17 +85,17 @@ class _Host:
     head: str
     of_head: Accounts
 
-    def here(self, what: str) -> Mapping[str, int]:
+    def numbers(self, kind: str) -> Mapping[str, int]:
         """Return the node's numbers of users ("account") or groups."""
-        return self.accounts.users if what == "account" else self.accounts.groups
+        return self.accounts.users if kind == "account" else self.accounts.groups
 
-    def there(self, what: str) -> Mapping[str, int]:
+    def head_numbers(self, kind: str) -> Mapping[str, int]:
         """Return the head's."""
-        return self.of_head.users if what == "account" else self.of_head.groups
+        return self.of_head.users if kind == "account" else self.of_head.groups
 
-    def obstacle(self, what: str, name: str, why: str, commands: Sequence[str]) -> Obstacle:
+    def obstacle(self, kind: str, name: str, reason: str, commands: Sequence[str]) -> Obstacle:
         """Return what is wrong with an account or a group."""
-        return Obstacle(self.node, self.role, what, name, why, tuple(commands))
+        return Obstacle(self.node, self.role, kind, name, reason, tuple(commands))
 
 
 def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tuple[str, str, int]]:
@@ -102,14 +104,14 @@ def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tup
     groups = {name: gid for name, gid in of_head.groups.items() if _owns(reachable, "owner_groups", name, gid)}
     users |= of_head.owner_users  # of a directory service, too
     groups |= of_head.owner_groups
-    found = [(name, "account", number) for name, number in users.items()]
-    found += [(name, "group", number) for name, number in groups.items()]
-    return [(name, what, number) for name, what, number in found if number and not name.startswith(_OF_SYSTEMD)]
+    owners = [(name, "account", number) for name, number in users.items()]
+    owners += [(name, "group", number) for name, number in groups.items()]
+    return [(name, kind, number) for name, kind, number in owners if number and not name.startswith(_OF_SYSTEMD)]
 
 
 def _owns(reachable: Mapping[str, Observation], which: str, name: str, number: int) -> bool:
     """Whether a node has files of that name, or of that number, which has no name there."""
-    owners = (getattr(seen.accounts, which, {}) for seen in reachable.values())
+    owners = (getattr(observation.accounts, which, {}) for observation in reachable.values())
     return any(name in owner or str(number) in owner for owner in owners)
 
 
@@ -124,8 +126,8 @@ def _role_with_files(cluster: Cluster, node: str, roles: Sequence[DesiredRole]) 
     """Return the first role of a node that mounts or serves a shared folder."""
     systems = [s for s in cluster.storage if not s.drives and (node in s.known or node == s.server)]
     paths = {path for system in systems for path in (system.mount, system.path)}
-    found = (role.role for role in roles if any(item.named in paths for item in (*role.of(Mount), *role.of(Directory))))
-    return next(found, None)
+    names = (role.role for role in roles if any(item.named in paths for item in (*role.of(Mount), *role.of(Directory))))
+    return next(names, None)
 
 
 def _package_account(host: _Host, name: str, account: PackageAccount) -> Iterator[Obstacle]:
@@ -139,25 +141,25 @@ def _package_account(host: _Host, name: str, account: PackageAccount) -> Iterato
     elif account.number is not None:
         yield from _other_number(host, name, account.number)
     elif uid in _PEOPLE and uid != host.of_head.users.get(name):
-        why = f"it has number {uid}, one of people's: who has it on the cluster could read the files of {name}"
-        yield host.obstacle("account", name, why, _renumber(host, "account", name, _free(host)))
+        reason = f"it has number {uid}, one of people's: who has it on the cluster could read the files of {name}"
+        yield host.obstacle("account", name, reason, _renumber(host, "account", name, _free_number(host)))
 
 
 def _other_number(host: _Host, name: str, number: int) -> Iterator[Obstacle]:
     """Compare both numbers with the head's, or the package's where the head has none yet."""
     differs = {
-        what: (here, wanted)
-        for what in ("account", "group")
-        if (wanted := host.there(what).get(name, number)) != (here := host.here(what).get(name, wanted))
+        kind: (local, expected)
+        for kind in ("account", "group")
+        if (expected := host.head_numbers(kind).get(name, number)) != (local := host.numbers(kind).get(name, expected))
     }
-    commands = [command for what, (_, wanted) in differs.items() for command in _renumber(host, what, name, wanted)]
-    for what, (here, wanted) in differs.items():
+    commands = [command for kind, (_, expected) in differs.items() for command in _renumber(host, kind, name, expected)]
+    for kind, (local, expected) in differs.items():
         text = (
-            _differs(host, name, here, wanted)
-            if name in host.there(what)
-            else f"{name} is {here} here and {wanted} on other nodes"
+            _differs(host, name, local, expected)
+            if name in host.head_numbers(kind)
+            else f"{name} is {local} here and {expected} on other nodes"
         )
-        yield host.obstacle(what, name, text, list(dict.fromkeys(commands)))
+        yield host.obstacle(kind, name, text, list(dict.fromkeys(commands)))
         commands = []  # once
 
 
@@ -166,17 +168,19 @@ def _made_by_package(host: _Host, name: str, account: PackageAccount) -> Iterato
     if account.number is None:
         return
     number = host.of_head.users.get(name, account.number)
-    other = next((other for other, taken in host.accounts.users.items() if taken == number), None)
-    if other is not None:
-        why = f"its number {number} is that of {name} on the other nodes"
-        yield host.obstacle("account", other, why, _renumber(host, "account", other, _free(host)))
+    holder = next((holder for holder, uid in host.accounts.users.items() if uid == number), None)
+    if holder is not None:
+        reason = f"its number {number} is that of {name} on the other nodes"
+        yield host.obstacle("account", holder, reason, _renumber(host, "account", holder, _free_number(host)))
     if number != account.number:
-        why = f"its package makes it {account.number} here, and it is {number} on {host.head}"
-        yield host.obstacle("account", name, why, [*_add_group(host, name, account), *_add_user(host, name, account)])
+        reason = f"its package makes it {account.number} here, and it is {number} on {host.head}"
+        yield host.obstacle(
+            "account", name, reason, [*_add_group(host, name, account), *_add_user(host, name, account)]
+        )
 
 
-def _differs(host: _Host, name: str, here: int, there: int) -> str:
-    return f"{name} is {here} here and {there} on {host.head}"
+def _differs(host: _Host, name: str, local: int, at_head: int) -> str:
+    return f"{name} is {local} here and {at_head} on {host.head}"
 
 
 def _add_group(host: _Host, name: str, account: PackageAccount) -> list[str]:
@@ -193,20 +197,20 @@ def _add_user(host: _Host, name: str, account: PackageAccount) -> list[str]:
 _CLOSED = "--home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin"
 
 
-def _renumber(host: _Host, what: str, name: str, number: int) -> list[str]:
+def _renumber(host: _Host, kind: str, name: str, number: int) -> list[str]:
     """Return the commands that give an account or group another number, and its local files with it."""
-    word, old = shlex.quote(name), host.here(what)[name]
-    other = next((other for other, taken in host.here(what).items() if taken == number), None)
-    before = _renumber(host, what, other, _free(host)) if other is not None else []
+    word, old = shlex.quote(name), host.numbers(kind)[name]
+    holder = next((holder for holder, used in host.numbers(kind).items() if used == number), None)
+    before = _renumber(host, kind, holder, _free_number(host)) if holder is not None else []
     stop = f"systemctl stop {shlex.quote(f'{name}*.service')}"
-    if what == "account":
+    if kind == "account":
         files = f"find / /var -xdev -uid {old} -exec chown -h {word} {{}} +"
         return [*before, stop, f"usermod --uid {number} {word}", files]
     files = f"find / /var -xdev -gid {old} -exec chgrp -h {word} {{}} +"
     return [*before, stop, f"groupmod --gid {number} {word}", files]
 
 
-def _free(host: _Host) -> int:
+def _free_number(host: _Host) -> int:
     """Return a number of the system's own that neither the node nor the head gave to any account."""
-    taken = {n for a in (host.accounts, host.of_head) for numbers in (a.users, a.groups) for n in numbers.values()}
-    return next((number for number in _SYSTEM if number not in taken), _PEOPLE.stop)
+    used = {n for a in (host.accounts, host.of_head) for numbers in (a.users, a.groups) for n in numbers.values()}
+    return next((number for number in _SYSTEM if number not in used), _PEOPLE.stop)

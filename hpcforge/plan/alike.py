@@ -55,7 +55,7 @@ class Question:
             names = about if isinstance(about, str) else _names(about)
             return lambda node: node.name in names
         method = attribute(about, self.asks)
-        return _called(method) if isinstance(method, MethodType) else _nothing
+        return _caller(method) if isinstance(method, MethodType) else _nothing
 
 
 def _nothing(node: Node) -> None:  # noqa: ARG001
@@ -67,17 +67,17 @@ def _names(value: object) -> frozenset[str]:
     return frozenset(name for name in listed if isinstance(name, str))
 
 
-def _called(method: MethodType) -> Callable[[Node], Hashable]:
+def _caller(method: MethodType) -> Callable[[Node], Hashable]:
     def answer(node: Node) -> Hashable:
         try:
-            found: Hashable = method(node)
+            returned: Hashable = method(node)
         except Exception:  # the text that calls it so is told
             return None
         try:
-            hash(found)
+            hash(returned)
         except TypeError:
             return object()  # no other node's is equal
-        return found
+        return returned
 
     return answer
 
@@ -86,13 +86,13 @@ def _called(method: MethodType) -> Callable[[Node], Hashable]:
 class MadeOnce(Generic[T]):
     """What is made for a node, made once for all nodes with the same answers."""
 
-    asked: tuple[str | Question, ...] | None  # of a node: attributes, and questions; None: it is each node's own
+    parts: tuple[str | Question, ...] | None  # of a node: attributes, and questions; None: it is each node's own
     context: Context = field(default_factory=dict)  # what texts of the role see, without `node`
     made: dict[tuple[Hashable, ...], T] = field(default_factory=dict)  # by the answers
 
     def get(self, node: Node, make: Callable[[Node], T], *more: Hashable) -> T:
         """`more` is what it is made from besides."""
-        if self.asked is None:
+        if self.parts is None:
             return make(node)
         key = (self._answers(node), *more)
         if key not in self.made:
@@ -102,12 +102,12 @@ class MadeOnce(Generic[T]):
     @cached_property
     def _answers(self) -> Callable[[Node], Hashable]:
         """What a node answers to all that is asked."""
-        found: list[Callable[[Node], Hashable]] = [
-            attrgetter(part) if isinstance(part, str) else part.answers(self.context) for part in self.asked or ()
+        getters: list[Callable[[Node], Hashable]] = [
+            attrgetter(part) if isinstance(part, str) else part.answers(self.context) for part in self.parts or ()
         ]
-        if len(found) < 2:  # of most texts
-            return found[0] if found else _nothing
-        return lambda node: tuple([answer(node) for answer in found])
+        if len(getters) < 2:  # of most texts
+            return getters[0] if getters else _nothing
+        return lambda node: tuple([answer(node) for answer in getters])
 
 
 def asked_of(texts: Iterable[object]) -> tuple[str | Question, ...] | None:
@@ -115,24 +115,24 @@ def asked_of(texts: Iterable[object]) -> tuple[str | Question, ...] | None:
 
     A value that is neither `Expression` nor `Template` asks nothing.
     """
-    found: set[str | Question] = set()
+    all_parts: set[str | Question] = set()
     for text in texts:
         if isinstance(text, Jinja):
-            asked = _asked(text)
-            if asked is None:
+            parts = _node_parts(text)
+            if parts is None:
                 return None
-            found |= asked
-    questions = [part for part in found if isinstance(part, Question)]
-    return (*sorted(part for part in found if isinstance(part, str)), *questions)
+            all_parts |= parts
+    questions = [part for part in all_parts if isinstance(part, Question)]
+    return (*sorted(part for part in all_parts if isinstance(part, str)), *questions)
 
 
 def speaks_of_node(text: object) -> bool:
     """Whether a text of a role needs to know which node it is for."""
-    return isinstance(text, Jinja) and _asked(text) != frozenset()
+    return isinstance(text, Jinja) and _node_parts(text) != frozenset()
 
 
 @lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
-def _asked(text: Jinja) -> frozenset[str | Question] | None:
+def _node_parts(text: Jinja) -> frozenset[str | Question] | None:
     """Return what a text asks of `node`; None: perhaps all, or what differs by node.
 
     A `node` that stands alone may become anything: another name, an argument, a filter's value.
@@ -145,12 +145,12 @@ def _asked(text: Jinja) -> frozenset[str | Question] | None:
     if any(_declares(part, {"node"}) for part in parts) and "node" not in meta.find_undeclared_variables(tree):
         return frozenset()
     plain = any(_declares(part, _CLUSTER) for part in parts)  # then `cluster` may be something else, too
-    found = {} if plain else {id(name): question for part in parts for name, question in _question(part)}
-    others = [part for part in parts if _is_node(part) and id(part) not in found]
-    named = {id(part.node): part.attr for part in parts if isinstance(part, nodes.Getattr)}
-    named |= {id(part.node): _constant(part.arg) for part in parts if isinstance(part, nodes.Getitem)}
-    attributes = {named.get(id(part), "") for part in others}
-    return frozenset({*attributes, *found.values()}) if attributes <= _SHARED else None
+    questions = {} if plain else {id(name): question for part in parts for name, question in _question(part)}
+    others = [part for part in parts if _is_node(part) and id(part) not in questions]
+    names = {id(part.node): part.attr for part in parts if isinstance(part, nodes.Getattr)}
+    names |= {id(part.node): _constant(part.arg) for part in parts if isinstance(part, nodes.Getitem)}
+    attributes = {names.get(id(part), "") for part in others}
+    return frozenset({*attributes, *questions.values()}) if attributes <= _SHARED else None
 
 
 def _question(part: nodes.Node) -> Iterable[tuple[nodes.Node, Question]]:

@@ -28,9 +28,9 @@ class Span(NamedTuple):
     low: float
     high: float
 
-    def against(self, other: Span) -> Span:
+    def against(self, reference: Span) -> Span:
         """How far it is ahead of another clock that was compared with the same one."""
-        return Span(self.low - other.high, self.high - other.low)
+        return Span(self.low - reference.high, self.high - reference.low)
 
     @property
     def certain_s(self) -> float:
@@ -81,17 +81,17 @@ def clocks_off(
 
     `setting`: nodes with a change that sets the clock, as the first apply does; `fetching`: nodes that fetch packages.
     """
-    of = _reference(clocks, head)
-    found = []
+    reference = _reference(clocks, head)
+    wrong = []
     for name in sorted(clocks, key=lambda name: name != head):
-        mine, theirs = clocks[name], THIS_HOST if name == head else of
+        mine, theirs = clocks[name], THIS_HOST if name == head else reference
         base = SAME if theirs == THIS_HOST else clocks[theirs]
         certain_s, off_s = mine.against(base).certain_s, mine.low - base.low
         if certain_s and abs(off_s) > NOTED_S:
-            judged = name != head or of == THIS_HOST  # nobody can tell which of just two clocks is right
+            judged = name != head or reference == THIS_HOST  # nobody can tell which of just two clocks is right
             far = judged and abs(certain_s) >= REFUSED_S
-            found.append(ClockOff(name, off_s, theirs, far, name in setting, name in fetching))
-    return tuple(found)
+            wrong.append(ClockOff(name, off_s, theirs, far, name in setting, name in fetching))
+    return tuple(wrong)
 
 
 def _reference(clocks: Mapping[str, Span], head: str) -> str:

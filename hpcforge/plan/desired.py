@@ -187,10 +187,10 @@ class DesiredRole:
 
 def by_kind(resources: Iterable[Resource], items: Iterable[T]) -> dict[str, list[T]]:
     """Group items that belong to resources, by the resources' kind."""
-    found: dict[str, list[T]] = {}
+    groups: dict[str, list[T]] = {}
     for resource, item in zip(resources, items, strict=True):
-        found.setdefault(resource.kind, []).append(item)
-    return found
+        groups.setdefault(resource.kind, []).append(item)
+    return groups
 
 
 @dataclass(frozen=True)

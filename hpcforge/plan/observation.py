@@ -69,7 +69,7 @@ class Observation:
         parts = {
             **{f"role {role}": _without_words(difference) for role, difference in self.differs.items()},
             "its record of roles": [receipt.get("surplus"), receipt.get("unowned")],
-            "what keeps work from it": [_named(self.obstacles), _named(self.failed)],
+            "what keeps work from it": [_list_names(self.obstacles), _list_names(self.failed)],
         }
         return {name: _digest(part) for name, part in parts.items()}
 
@@ -78,7 +78,7 @@ def _without_words(difference: Difference) -> Difference:
     return {**difference, "checks": [check["name"] for check in difference.get("checks", ())]}
 
 
-def _named(several: Sequence[Difference]) -> list[list[str]]:
+def _list_names(several: Sequence[Difference]) -> list[list[str]]:
     return [[item["role"], item["kind"], item["name"]] for item in several]
 
 
@@ -88,8 +88,8 @@ def _digest(part: object) -> str:
 
 def taken_back(reversal: Mapping[str, Any]) -> str:
     """One of `Observed.reverted` in words, with the first line of why."""
-    why = str(reversal.get("why")).partition("\n")[0][:_SHOWN]
-    return f"an earlier change of {reversal.get('role')} was reverted by the node: {why}"
+    reason = str(reversal.get("why")).partition("\n")[0][:_SHOWN]
+    return f"an earlier change of {reversal.get('role')} was reverted by the node: {reason}"
 
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
@@ -97,17 +97,17 @@ def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
     return by_kind(resources, ({KINDS[resource.kind].key: resource.named, "exists": False} for resource in resources))
 
 
-def nothing_there(wanted: DesiredRole) -> Difference:
+def nothing_there(role: DesiredRole) -> Difference:
     """Return the difference of a node that has nothing of a role: for first contact, before the node can answer."""
     return {
-        "role": wanted.role,
-        "packages": list(wanted.packages),
-        "removes": [{"name": name, "by": list(wanted.packages)} for name in wanted.replaces],
-        "unforeseen": list(wanted.packages),
-        **absent(wanted.resources),
+        "role": role.role,
+        "packages": list(role.packages),
+        "removes": [{"name": name, "by": list(role.packages)} for name in role.replaces],
+        "unforeseen": list(role.packages),
+        **absent(role.resources),
         "units": [
-            {"name": u.name, "enabled": False, "active": "inactive", "restart_pending": False} for u in wanted.units
+            {"name": u.name, "enabled": False, "active": "inactive", "restart_pending": False} for u in role.units
         ],
-        "checks": [{"name": c.name, "detail": "not run yet"} for c in wanted.checks],
-        "opaque": {"digest": None} if wanted.opaque else None,
+        "checks": [{"name": c.name, "detail": "not run yet"} for c in role.checks],
+        "opaque": {"digest": None} if role.opaque else None,
     }

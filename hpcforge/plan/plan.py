@@ -261,8 +261,8 @@ class Changes:
 
     def disruption(self, node: str) -> Disruption:
         """Return the worst that its changes do to a node."""
-        gone = (removal.owns.disrupts for removal in self.removals.get(node, ()))
-        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
+        disruptions = (removal.owns.disrupts for removal in self.removals.get(node, ()))
+        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *disruptions])
 
     @cached_property
     def together(self) -> frozenset[str]:

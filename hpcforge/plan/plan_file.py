@@ -70,8 +70,8 @@ def load_plan(data: bytes, key: bytes) -> Plan:
     size = header.get("bytes")
     if isinstance(size, int) and len(rest) < size:
         raise PlanFileError(f"this plan is incomplete: it has {len(rest)} of {size} bytes")
-    body, given = rest.removesuffix(b"\n"), header.pop("hmac", None)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), _seal(header, body, key).encode()):
+    body, seal = rest.removesuffix(b"\n"), header.pop("hmac", None)
+    if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), _seal(header, body, key).encode()):
         raise PlanFileError("this plan was edited, or belongs to another cluster")
     flat = _PLAN.validate_json(body)
     parts = {

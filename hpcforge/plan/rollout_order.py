@@ -25,12 +25,12 @@ class Order:
         if not self._in_service:
             return frozenset()
         needed = {
-            other
+            name
             for step in self.plan.changes.steps
             for node, change in step.changes.items()
             for need in change.needs
-            for other in need.nodes
-            if other != node
+            for name in need.nodes
+            if name != node
         }
         at_once = needed | self.plan.changes.together
         return frozenset(node for node in self.plan.touched if node in self._in_service and node not in at_once)

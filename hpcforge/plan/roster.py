@@ -88,31 +88,33 @@ def parse_roster(text: str | None, cluster: str) -> Roster:
             return Roster(problem=f"written by a newer hpcforge (schema {version})", newer=True)
         if document["checksum"] != _checksum(document):
             return Roster(problem=f"damaged ({len(text)} characters)")
-        found = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
+        roster = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
     except ValidationError as error:
         first = error.errors()[0]
         return Roster(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return Roster(problem=f"damaged ({len(text)} characters)")
-    if found.cluster != cluster:
-        return Roster(problem=f"that of another cluster, {found.cluster}")
-    return found
+    if roster.cluster != cluster:
+        return Roster(problem=f"that of another cluster, {roster.cluster}")
+    return roster
 
 
 def roster_document(roster: Roster) -> dict[str, Any]:
     """Return the form in which it is kept."""
-    kept = dataclasses.asdict(roster)
-    document = {"schema": SCHEMA_VERSION, **{key: kept[key] for key in ("cluster", "run", "nodes")}}
+    entries = dataclasses.asdict(roster)
+    document = {"schema": SCHEMA_VERSION, **{key: entries[key] for key in ("cluster", "run", "nodes")}}
     document = json.loads(json.dumps(document))  # tuples as lists, as they will be read
     return {**document, "checksum": _checksum(document)}
 
 
-def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], gone: Collection[str]) -> Roster:
+def next_roster(
+    old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], removed: Collection[str]
+) -> Roster:
     """Return the roster after a run that `reached` some nodes and removed those that are `gone`.
 
     Others stay as they were: a node that was not selected, or did not answer, is still there.
     """
-    nodes = {name: machine for name, machine in old.nodes.items() if name not in gone}
+    nodes = {name: machine for name, machine in old.nodes.items() if name not in removed}
     for node in cluster.nodes:
         if node.name in reached or node.name in nodes:
             since = nodes[node.name].since if node.name in nodes else run.number
@@ -120,7 +122,7 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
     return Roster(cluster.name, run, nodes)
 
 
-def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
+def strangers(roster: Roster, cluster: Cluster, sources: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
     """Return the roster's nodes that neither the blueprint nor `known` confirms.
 
     The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
@@ -128,7 +130,7 @@ def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, Kno
     return frozenset(
         name
         for name, machine in leaving(roster, cluster).items()
-        if not any(_confirms(nodes.get(name), machine) for nodes in known)
+        if not any(_confirms(nodes.get(name), machine) for nodes in sources)
     )
 
 
@@ -139,10 +141,10 @@ def without(roster: Roster, nodes: Collection[str]) -> Roster:
     )
 
 
-def _confirms(known: KnownMachine | None, machine: Enrolled) -> bool:
-    if known is None or not machine.host_keys:
+def _confirms(known_machine: KnownMachine | None, machine: Enrolled) -> bool:
+    if known_machine is None or not machine.host_keys:
         return False
-    return known.address in (None, machine.address) and set(machine.host_keys) <= set(known.host_keys)
+    return known_machine.address in (None, machine.address) and set(machine.host_keys) <= set(known_machine.host_keys)
 
 
 def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
@@ -152,20 +154,20 @@ def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
 
 def gone_keys(roster: Roster, cluster: Cluster) -> frozenset[str]:
     """Host keys of machines that are enrolled and not in the blueprint any more: that leave, or were replaced."""
-    there = {key for node in cluster.nodes for key in node.host_keys}
-    return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in there)
+    present = {key for node in cluster.nodes for key in node.host_keys}
+    return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in present)
 
 
 def renamed(roster: Roster, cluster: Cluster) -> dict[str, str]:
     """Nodes of the blueprint -> the node that leaves and is, by its address or a host key, the same machine."""
     leaves = leaving(roster, cluster)
     by_mark = {mark: name for name, machine in leaves.items() for mark in (machine.address, *machine.host_keys)}
-    found = {}
+    old_names = {}
     for node in cluster.nodes:
         before = next((by_mark[mark] for mark in (*node.host_keys, node.address) if mark in by_mark), None)
         if before is not None:
-            found[node.name] = before
-    return found
+            old_names[node.name] = before
+    return old_names
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

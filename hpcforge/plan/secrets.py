@@ -59,8 +59,8 @@ class SecretSpec(BaseModel):
             raise ValueError("binary and min_bytes are of what the site provides")
         if "alphabet" in self.model_fields_set and self.length is None:
             raise ValueError("an alphabet is for a secret with a length")
-        each = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))
-        least = math.ceil(_LEAST_BITS / each)
+        bits = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))
+        least = math.ceil(_LEAST_BITS / bits)
         size = self.length if self.bytes is None else self.bytes
         if size is not None and size < least:
             raise ValueError(f"{size} is too short for a secret: at least {least}")
@@ -95,8 +95,8 @@ def is_derived(name: str) -> bool:
 def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
     """Raise ValueError for a name outside of the `secrets` which a role may use."""
     if name not in secrets and not is_derived(name):
-        known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
-        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {known}")
+        hint = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
+        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {hint}")
 
 
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:
@@ -124,8 +124,8 @@ class Use:
 
 def uses(desired: Desired) -> tuple[Use, ...]:
     """Which roles put which secrets into which files, each once, in the order of roles."""
-    found: dict[Use, None] = {}
-    for wanted in desired.distinct:
-        for file in wanted.of(File):
-            found.update((Use(name, wanted.role, file.path, not file.secret), None) for name in file.holds)
-    return tuple(sorted(found, key=lambda use: desired.roles.index(use.role)))
+    unique: dict[Use, None] = {}
+    for role in desired.distinct:
+        for file in role.of(File):
+            unique.update((Use(name, role.role, file.path, not file.secret), None) for name in file.holds)
+    return tuple(sorted(unique, key=lambda use: desired.roles.index(use.role)))

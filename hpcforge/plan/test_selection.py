@@ -50,8 +50,8 @@ class SmokeRun:
     @property
     def untested(self) -> tuple[str, ...]:
         """Nodes of the set that take no part."""
-        taken = frozenset(self.nodes)
-        return tuple(node for node in self.span if node not in taken)
+        tested = frozenset(self.nodes)
+        return tuple(node for node in self.span if node not in tested)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class DeferredTests:
         by_job: dict[str, list[str]] = {}
         for node, job in self.held.items():
             by_job.setdefault(job, []).append(node)
-        held = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items())
-        why = f"not tested: {held or 'no idle node to test it with'}"
-        return f"{fold(self.nodes)} {why}" if self.nodes else why
+        holders = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items())
+        reason = f"not tested: {holders or 'no idle node to test it with'}"
+        return f"{fold(self.nodes)} {reason}" if self.nodes else reason
 
 
 @dataclass(frozen=True)
@@ -97,29 +97,29 @@ def smoke_runs(
     tests = up_to(cluster, level) if verify != "none" else ()
     runs: dict[tuple[tuple[str, ...], tuple[str, ...], Why, tuple[str, ...]], list[str]] = {}
     waits: dict[tuple[str, ...], list[str]] = {}
-    held: dict[tuple[str, ...], Mapping[str, str]] = {}
+    holders: dict[tuple[str, ...], Mapping[str, str]] = {}
     for test in tests:
-        known = tested.get(test)
-        if verify == "all" or known is None or known.options != test.options:
-            why: Why = "asked for" if verify == "all" else "other options" if known else "not passed yet"
-            runs.setdefault((test.nodes, test.nodes, why, ()), []).append(test.name)
+        passed = tested.get(test)
+        if verify == "all" or passed is None or passed.options != test.options:
+            reason: Why = "asked for" if verify == "all" else "other options" if passed else "not passed yet"
+            runs.setdefault((test.nodes, test.nodes, reason, ()), []).append(test.name)
             continue
         usable = [node for node in test.nodes if node not in out]
-        due = [node for node in usable if node not in known.nodes]
-        if not due and (known.served or not usable):
+        due = [node for node in usable if node not in passed.nodes]
+        if not due and (passed.served or not usable):
             continue
         at_least = test.program.min_nodes
-        nodes, changed = _touched(cluster, usable, due, busy, at_least, with_service=not known.served)
+        nodes, changed = _touched(cluster, usable, due, busy, at_least, with_service=not passed.served)
         if nodes:
             runs.setdefault((nodes, test.nodes, "changed", changed), []).append(test.name)
-        done = {*changed}
-        late = tuple(node for node in due if node not in done)
+        covered = {*changed}
+        late = tuple(node for node in due if node not in covered)
         if late or not nodes:
             waits.setdefault(late, []).append(test.name)
-            held[late] = _held(late, busy) or _held(usable, busy)
+            holders[late] = _holders(late, busy) or _holders(usable, busy)
     return SmokeRuns(
         tuple(SmokeRun(tuple(names), *which) for which, names in runs.items()),
-        tuple(DeferredTests(tuple(names), late, held[late]) for late, names in waits.items()),
+        tuple(DeferredTests(tuple(names), late, holders[late]) for late, names in waits.items()),
     )
 
 
@@ -146,12 +146,12 @@ def gate_runs(
         if nodes:
             runs.setdefault((nodes, test.nodes), []).append(test.name)
         else:
-            waits.append(DeferredTests((test.name,), (node,), _held(usable, busy)))
+            waits.append(DeferredTests((test.name,), (node,), _holders(usable, busy)))
     chosen = (SmokeRun(tuple(names), nodes, span, "changed", (node,)) for (nodes, span), names in runs.items())
     return SmokeRuns(tuple(chosen), tuple(waits))
 
 
-def _held(nodes: Iterable[str], busy: Mapping[str, str]) -> dict[str, str]:
+def _holders(nodes: Iterable[str], busy: Mapping[str, str]) -> dict[str, str]:
     return {node: busy[node] for node in nodes if node in busy}
 
 
@@ -179,15 +179,15 @@ def _touched(
         chosen += _one_each(cluster, idle, {_kind(cluster, n) for n in usable} - {_kind(cluster, n) for n in chosen})
     needed = max(at_least, min(2, len(usable)))
     if chosen and len(chosen) < needed:
-        taken, kind = {*chosen}, _kind(cluster, chosen[0])
-        others = [node for node in idle if node not in taken]
+        selected, kind = {*chosen}, _kind(cluster, chosen[0])
+        others = [node for node in idle if node not in selected]
         chosen += sorted(others, key=lambda node: _kind(cluster, node) != kind)[: needed - len(chosen)]
         if len(chosen) < needed:
             return (), ()
-    taken = {*chosen}
+    selected = {*chosen}
     if cluster.slurm.cut(chosen):
-        taken = {*changed, *idle}
-    return tuple(node for node in usable if node in taken), tuple(changed)
+        selected = {*changed, *idle}
+    return tuple(node for node in usable if node in selected), tuple(changed)
 
 
 def _one_each(cluster: Cluster, nodes: Sequence[str], kinds: Collection[tuple[str, Gpus | None]]) -> Iterator[str]:

@@ -46,19 +46,19 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
         NoDepotError: the blueprint has no node for it.
         RoleError: two roles call different files the same.
     """
-    found: dict[str, tuple[Role, Artifact]] = {}
+    by_name: dict[str, tuple[Role, Artifact]] = {}
     for role, artifacts in by_role:
         for artifact in artifacts:
-            first, same = found.setdefault(artifact.name, (role, artifact))
+            first, same = by_name.setdefault(artifact.name, (role, artifact))
             if same != artifact:
                 raise role.wrong(f"artifact {artifact.name} differs from the one of role {first.name}", ("artifacts",))
-    if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.roles.contributions`
+    if not by_name or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.roles.contributions`
         return DepotContents()
     service = service_of(depot)
     host = cluster.services[service].host if service in cluster.services else None
     if host is None:
-        raise NoDepotError(next(iter(found.values()))[0].name, service)
-    return DepotContents(tuple(found[name][1] for name in sorted(found)), cluster.by_name[host].address)
+        raise NoDepotError(next(iter(by_name.values()))[0].name, service)
+    return DepotContents(tuple(by_name[name][1] for name in sorted(by_name)), cluster.by_name[host].address)
 
 
 def service_of(depot: Role) -> str:

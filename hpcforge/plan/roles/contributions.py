@@ -47,15 +47,15 @@ class Kind:
 
     def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
         """Return the fields of a contribution, rendered and typed. Raise ValueError for one that has another type."""
-        found: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for name, variable in self.spec.fields.items():
             text = contribution.fields.get(name)
             try:
-                found[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
+                fields[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        self._check_known(found)
-        return found
+        self._check_known(fields)
+        return fields
 
     def _check_known(self, item: Item) -> None:
         name = self.spec.unique[0] if self.spec.unique else ""
@@ -78,7 +78,7 @@ class Contribution:
     nodes: tuple[Node, ...]
 
 
-def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
+def kinds_of(roles: Iterable[Role], values_of: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
     """Return the kinds that roles accept, by name.
 
     Raise `RoleError` where two roles accept the same, and for an item of a kind that no role accepts, or with other
@@ -90,7 +90,7 @@ def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[st
             if name in kinds:
                 message = f"accepts.{name}: role {kinds[name].role.name} accepts it, too"
                 raise role.wrong(message, ("accepts", name), "contribute to that role, or choose another name")
-            kinds[name] = Kind(name, role, spec, known(role, spec))
+            kinds[name] = Kind(name, role, spec, values_of(role, spec))
     for role in roles:
         for name, contributions in role.spec.contributes.items():
             if name not in kinds:
@@ -103,13 +103,13 @@ def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[st
 
 def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...]:
     """Merge the items of a kind that agree in the `unique` fields. Raise `RoleError` for a conflict."""
-    found: dict[object, tuple[Contribution, Item]] = {}
+    by_key: dict[object, tuple[Contribution, Item]] = {}
     for contribution in contributions:
         item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
-        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(found))
-        first, before = found.get(unique, (contribution, None))
-        found[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
-    return tuple(item for _, item in found.values())
+        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(by_key))
+        first, before = by_key.get(unique, (contribution, None))
+        by_key[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
+    return tuple(item for _, item in by_key.values())
 
 
 def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
@@ -119,18 +119,20 @@ def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("/".join(str(item[field]) for field in unique) for item in every))
 
 
-def _merged(kind: Kind, first: Contribution, before: Item, other: Contribution) -> Item:
-    joined = kind.spec.joined if kind.spec.joined and all(_is_list(kind, one.item) for one in (first, other)) else None
+def _merged(kind: Kind, first: Contribution, before: Item, contribution: Contribution) -> Item:
+    item, joined = contribution.item, kind.spec.joined
+    if not joined or not (_is_list(kind, first.item) and _is_list(kind, item)):
+        joined = None
     for name in kind.spec.fields:
-        if name != joined and other.item[name] != before[name]:
-            what = ", ".join(str(other.item[field]) for field in kind.spec.unique)
-            message = f"{kind.name}: {what} has {name} {other.item[name]}, and {before[name]} in role {first.role.name}"
-            raise other.role.wrong(message, other.loc)
+        if name != joined and item[name] != before[name]:
+            label = ", ".join(str(item[field]) for field in kind.spec.unique)
+            message = f"{kind.name}: {label} has {name} {item[name]}, and {before[name]} in role {first.role.name}"
+            raise contribution.role.wrong(message, contribution.loc)
     more = {}
     if joined:
-        words = dict.fromkeys((*before[joined].split(","), *other.item[joined].split(",")))
+        words = dict.fromkeys((*before[joined].split(","), *item[joined].split(",")))
         more = {joined: ",".join(words)}
-    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *other.nodes)))}
+    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *contribution.nodes)))}
 
 
 def _is_list(kind: Kind, item: Item) -> bool:
@@ -150,19 +152,19 @@ def all_needs(roles: Sequence[Role]) -> Needs:
     unit that no other role has.
     """
     depot = the_depot(roles)
-    found = {role.name: role.spec.needs for role in roles}
+    needs = {role.name: role.spec.needs for role in roles}
     for role in roles:
         if role.spec.artifacts and depot is None:
             raise role.wrong("has artifacts, but no role offers a service with `serves_artifacts`", ("artifacts",))
         if role.spec.artifacts and depot is not None:
-            found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
+            needs[role.name] = tuple(dict.fromkeys((*needs[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [owner for owner in roles if owner is not role and _owns(owner, restart, role)]
             if not owners and "{{" not in restart.name:
                 raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
-                found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
-    return found
+                needs[owner.name] = tuple(dict.fromkeys((*needs[owner.name], role.name)))
+    return needs
 
 
 def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
@@ -183,18 +185,18 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
     """Return the role that brings Slurm's controller. Raise `RoleError` where two do."""
-    found = [role for role in roles if role.spec.scheduler]
-    if len(found) > 1:
-        raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
-    return found[0].name if found else None
+    schedulers = [role for role in roles if role.spec.scheduler]
+    if len(schedulers) > 1:
+        raise schedulers[1].wrong(f"provides the scheduler, as does {schedulers[0].name}", ("scheduler",))
+    return schedulers[0].name if schedulers else None
 
 
 def the_depot(roles: Sequence[Role]) -> Role | None:
     """Return the role that serves artifacts. Raise `RoleError` where two do."""
-    found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
-    if len(found) > 1:
-        raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
-    return found[0] if found else None
+    depots = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
+    if len(depots) > 1:
+        raise depots[1].wrong(f"serves artifacts, as does {depots[0].name}", ("services",))
+    return depots[0] if depots else None
 
 
 def _owns(owner: Role, restart: RestartSpec, role: Role) -> bool:

@@ -75,18 +75,20 @@ _OWN_TYPE = re.compile(r"'hpcforge\.(?:\w+\.)*(\w+) object'")  # Cluster, whatev
 class _UnknownNameError(UndefinedError):
     """A name that there is not; `hint` says what there is."""
 
-    def __init__(self, of: object, name: object, message: str) -> None:
+    def __init__(self, owner: object, name: object, message: str) -> None:
         super().__init__(_OWN_TYPE.sub(r"\1", message))
-        self.hint = _known(of, name)
+        self.hint = _hint_for(owner, name)
 
 
-def _known(of: object, name: object) -> str | None:
-    if of is missing:
+def _hint_for(owner: object, name: object) -> str | None:
+    if owner is missing:
         return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
-    known = (
-        [str(key) for key in of] if isinstance(of, Mapping) else [name for name in dir(of) if not name.startswith("_")]
+    names = (
+        [str(key) for key in owner]
+        if isinstance(owner, Mapping)
+        else [name for name in dir(owner) if not name.startswith("_")]
     )
-    return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
+    return did_you_mean(str(name), names) or f"there are: {', '.join(names)}"
 
 
 class _Undefined(StrictUndefined):
@@ -101,8 +103,8 @@ class _Undefined(StrictUndefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        told: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
-        super().__init__(hint, obj, name, told)
+        error_type: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
+        super().__init__(hint, obj, name, error_type)
 
 
 def hint_of(error: Exception) -> str | None:
@@ -266,19 +268,19 @@ def evaluate_tree(tree: nodes.Expr, context: Context) -> object:
     return _evaluated(_compiled(tree), context)
 
 
-def attribute(of: object, name: str) -> object:
+def attribute(owner: object, name: str) -> object:
     """Return an attribute as a template gets it; a `jinja2.Undefined` where it may not have it."""
     with sandbox.Rendering():
-        return _ENVIRONMENT.getattr(of, name)
+        return _ENVIRONMENT.getattr(owner, name)
 
 
 def _evaluated(expression: TemplateExpression, context: Context) -> Any:
     try:
         with sandbox.Rendering():
-            found = expression(**context)
-            if isinstance(found, StrictUndefined):
-                str(found)  # raises what is wrong with it
-            return list(found) if isinstance(found, Iterator) else found
+            value = expression(**context)
+            if isinstance(value, StrictUndefined):
+                str(value)  # raises what is wrong with it
+            return list(value) if isinstance(value, Iterator) else value
     except _ENDS as error:
         raise _as_role_error(error) from error
 

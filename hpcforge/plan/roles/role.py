@@ -123,18 +123,18 @@ def load_roles(*folders: Path) -> tuple[Role, ...]:
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
     """Return the secrets that roles declare, by name. Raises `RoleError` for duplicates and reserved names."""
-    found: dict[str, Secret] = {}
+    secrets: dict[str, Secret] = {}
     for role in roles:
         for name, spec in role.spec.secrets.items():
             if name in OURS:
                 raise role.wrong(f"secrets.{name}: hpcforge itself uses this name", ("secrets", name))
-            if name in found:
+            if name in secrets:
                 raise role.wrong(
-                    f"secrets.{name}: role {found[name].role} also declares it; add that role to `needs` instead",
+                    f"secrets.{name}: role {secrets[name].role} also declares it; add that role to `needs` instead",
                     ("secrets", name),
                 )
-            found[name] = Secret(name, role.name, spec)
-    return found
+            secrets[name] = Secret(name, role.name, spec)
+    return secrets
 
 
 def load_role(folder: Path, *, tested: bool = False) -> Role:
@@ -143,10 +143,10 @@ def load_role(folder: Path, *, tested: bool = False) -> Role:
     `tested`: of what tests of hpcforge load without it, texts are parsed when they are used. Most roles run nowhere.
     """
     document, spec = _read_spec(folder, ROLE_SPEC, TESTED if tested else None)
-    found = list(_files(folder, spec.files, document, tested=tested))
-    if wrong := [outcome for outcome in found if isinstance(outcome, Diagnostic)]:
+    outcomes = list(_files(folder, spec.files, document, tested=tested))
+    if wrong := [outcome for outcome in outcomes if isinstance(outcome, Diagnostic)]:
         raise RoleError(wrong)
-    files = [outcome for outcome in found if isinstance(outcome, tuple)]
+    files = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
     texts |= dict(_contributed_texts(folder, spec, document, tested=tested))
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
@@ -268,11 +268,11 @@ def site_role_code(folder: Path) -> Code:
     """
     if not (folder / "tasks" / "main.yml").is_file():
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
-    there = is_inside(folder, ROLES.file)
-    going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    collections = tuple(map(collection, going.collections))
+    has_spec = is_inside(folder, ROLES.file)
+    spec = _read_spec(folder, GoingSpec)[1] if has_spec else GoingSpec.model_validate({})
+    collections = tuple(map(collection, spec.collections))
     digest = _digest_folder(folder)
-    return Code("ansible", folder, digest, collections, going.delete_on_removal, going.keep_on_removal)
+    return Code("ansible", folder, digest, collections, spec.delete_on_removal, spec.keep_on_removal)
 
 
 def collection(spec: CollectionSpec) -> Collection:
@@ -310,11 +310,11 @@ def _read_spec(folder: Path, kind: type[G], context: dict[str, object] | None = 
 
 
 def _digest_folder(folder: Path) -> str:
-    digest, left = hashlib.sha256(), _MAX_FOLDER
+    digest, remaining = hashlib.sha256(), _MAX_FOLDER
     try:
         for name in files_inside(folder):
-            content = read_inside(folder, name, left)
-            left -= len(content)
+            content = read_inside(folder, name, remaining)
+            remaining -= len(content)
             digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
             digest.update(content)
     except OutsideError as error:

@@ -77,18 +77,18 @@ class Meter:
 
     def begin(self) -> None:
         """Begin a rendering."""
-        self.given = self.left = min(self.singular, self.of_all - _RENDERING)
+        self.budget = self.remaining = min(self.singular, self.of_all - _RENDERING)
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises TooMuchError."""
-        self.left -= steps
-        if self.left < 0:
-            alone = self.given == self.singular
+        self.remaining -= steps
+        if self.remaining < 0:
+            alone = self.budget == self.singular
             raise TooMuchError(f"it takes more than {self.singular:,} steps" if alone else _TOO_MUCH_IN_ALL)
 
     def end(self) -> None:
         """Count what a rendering took among all."""
-        self.of_all -= _RENDERING + self.given - self.left
+        self.of_all -= _RENDERING + self.budget - self.remaining
 
 
 _TOO_MUCH_IN_ALL = "with this, all roles together take more steps than a cluster of this size allows"
@@ -136,7 +136,7 @@ def size_of(value: Any) -> int:
     for part in (*value, *value.values()) if isinstance(value, Mapping) else value:
         if type(part) in _DEEP:
             size += size_of(part)
-            if size > _METER.get().left:
+            if size > _METER.get().remaining:
                 break
     return size
 
@@ -151,7 +151,7 @@ def _looked_at(value: Any) -> Any:
     return value
 
 
-def _held(size: int) -> None:
+def _check_size(size: int) -> None:
     """Refuse a value of that size before it is made, and count it."""
     if size > MAX_VALUE:
         raise TooMuchError(f"a value of more than {MAX_VALUE:,} characters or entries")
@@ -161,7 +161,7 @@ def _held(size: int) -> None:
 def _text(value: Any) -> str:
     """Return a value as text. Raises TemplateRuntimeError for an object, whose attribute must be named."""
     if isinstance(value, _LISTS):
-        _held(_CHARACTERS_A_STEP * size_of(value))
+        _check_size(_CHARACTERS_A_STEP * size_of(value))
         for part in _within(value):
             _no_object(part)
     else:
@@ -189,45 +189,45 @@ def shown(value: Any) -> Any:
 
 def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
     """Text of parts. Raises TooMuchError."""
-    size, kept = 0, []
+    size, texts = 0, []
     for part in parts:
         size += len(part)
         if size > most:
             raise TooMuchError(f"a text of more than {most:,} characters")
-        kept.append(part)
+        texts.append(part)
     spend(size // _CHARACTERS_A_STEP)
-    return "".join(kept)
+    return "".join(texts)
 
 
 @pass_environment
-def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    found = value if attribute is None else (_part(of, part, attribute) for part in value)
+def _join(sandbox: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    parts = value if attribute is None else (_part(sandbox, part, attribute) for part in value)
     texts: list[str] = []
-    for place, part in enumerate(found):
+    for place, part in enumerate(parts):
         texts += (_text(d), _text(part)) if place else (_text(part),)
         spend(1)
     return joined(texts)
 
 
-def _part(of: Sandbox, value: Any, name: str | int) -> Any:
+def _part(sandbox: Sandbox, value: Any, name: str | int) -> Any:
     """Return the value that Jinja's filters use for `attribute=`: a name, several with points between, or a place."""
     for key in name.split(".") if isinstance(name, str) else [name]:
-        value = of.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
+        value = sandbox.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
     return value
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
-    whole, before, after = _text(text), _text(old), _text(new)
-    spend(len(whole) // _CHARACTERS_A_STEP)
-    times = whole.count(before) if count is None or count < 0 else min(count, whole.count(before))
-    _held(len(whole) + times * max(0, len(after) - len(before)))
-    return whole.replace(before, after, -1 if count is None else count)
+    source, before, after = _text(text), _text(old), _text(new)
+    spend(len(source) // _CHARACTERS_A_STEP)
+    times = source.count(before) if count is None or count < 0 else min(count, source.count(before))
+    _check_size(len(source) + times * max(0, len(after) - len(before)))
+    return source.replace(before, after, -1 if count is None else count)
 
 
 @pass_environment
-def _sum(of: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+def _sum(sandbox: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     for part in value:
-        start = _binary("+", start, part if attribute is None else _part(of, part, attribute))
+        start = _binary("+", start, part if attribute is None else _part(sandbox, part, attribute))
     return start
 
 
@@ -239,7 +239,7 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
 
 def _indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
     by = len(width) if isinstance(width, str) else int(width)
-    _held(len(text) + (text.count("\n") + 1) * by)
+    _check_size(len(text) + (text.count("\n") + 1) * by)
     return str(FILTERS["indent"](text, width, first, blank))
 
 
@@ -253,8 +253,8 @@ def _width(width: int) -> int:
     return width
 
 
-def _format(text: Any, *args: Any, **named: Any) -> Any:
-    return _binary("%", _text(text), named or args)
+def _format(text: Any, *args: Any, **kwargs: Any) -> Any:
+    return _binary("%", _text(text), kwargs or args)
 
 
 def _binary(sign: str, left: Any, right: Any) -> Any:
@@ -276,21 +276,21 @@ def _check_sequences(sign: str, left: Any, right: Any) -> None:
             raise TooMuchError(f"a format with * or a width of more than {_MAX_WIDTH:,}")
         values = right.values() if isinstance(right, Mapping) else right if isinstance(right, tuple) else (right,)
         largest = max((len(_text(value)) for value in values), default=0)
-        _held(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
+        _check_size(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
     elif sign == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
-        _held(len(left) + len(right))
+        _check_size(len(left) + len(right))
     elif sign == "*":
         times, sequence = (left, right) if isinstance(left, int) else (right, left)
         if isinstance(times, int):
-            _held(len(sequence) * max(0, times))
+            _check_size(len(sequence) * max(0, times))
 
 
-def _range(*of: int) -> range:
-    found = range(*of)
-    if len(found) > MAX_VALUE:
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if len(numbers) > MAX_VALUE:
         raise TooMuchError(f"a range of more than {MAX_VALUE:,} numbers")
-    spend(len(found))
-    return found
+    spend(len(numbers))
+    return numbers
 
 
 def _counted(function: Any) -> Callable[..., Any]:
@@ -298,14 +298,14 @@ def _counted(function: Any) -> Callable[..., Any]:
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
-    def counted(*args: Any, **named: Any) -> Any:
+    def counted(*args: Any, **kwargs: Any) -> Any:
         spend(1)
         for arg in args[skipped:]:
             if type(arg) not in _SCALARS or type(arg) is str:
                 spend(size_of(arg))
-        for value in named.values():
+        for value in kwargs.values():
             spend(size_of(value))
-        return function(*args, **named)
+        return function(*args, **kwargs)
 
     return counted
 
@@ -363,15 +363,15 @@ class Sandbox(SandboxedEnvironment):
         """Evaluate an operation within the sandbox's limits."""
         return _binary(operator, left, right)
 
-    def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call a function, counted."""
         owner = getattr(__obj, "__self__", None)
-        spend(1 + sum(map(size_of, (*args, *named.values()))))
+        spend(1 + sum(map(size_of, (*args, *kwargs.values()))))
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
             spend(size_of(owner))
         elif type(owner).__module__.startswith(_OF_CLUSTER) and not any(isinstance(arg, Node) for arg in args):
             spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
-        return super().call(__context, __obj, *args, **named)
+        return super().call(__context, __obj, *args, **kwargs)
 
 
 # In place of methods whose result may be of any size.
@@ -381,11 +381,11 @@ _OF_TEXT: dict[str, Callable[..., str]] = {"replace": _replace}
 def metered(tree: nodes.Template) -> nodes.Template:
     """Return the tree with counters of its steps. Raise TemplateSyntaxError for constructs forbidden in roles."""
     refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-    for found in tree.find_all(refused):
-        raise TemplateSyntaxError("templates cannot include or import other files", found.lineno)
-    for found in tree.find_all((nodes.Block, nodes.For)):
-        if isinstance(found, nodes.Block) or (isinstance(found, nodes.For) and found.recursive):
-            raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", found.lineno)
+    for node in tree.find_all(refused):
+        raise TemplateSyntaxError("templates cannot include or import other files", node.lineno)
+    for node in tree.find_all((nodes.Block, nodes.For)):
+        if isinstance(node, nodes.Block) or (isinstance(node, nodes.For) and node.recursive):
+            raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", node.lineno)
     _meter(tree)
     return tree
 
@@ -409,8 +409,8 @@ def _meter(node: nodes.Node) -> int:
     elif isinstance(node, nodes.Pair):
         node.key = _counting(node.key)
     elif isinstance(node, nodes.Concat):
-        whole = nodes.List(node.nodes, lineno=node.lineno)
-        node.nodes = [_filter(whole, "join")]
+        parts = nodes.List(node.nodes, lineno=node.lineno)
+        node.nodes = [_filter(parts, "join")]
     return size
 
 
@@ -450,8 +450,12 @@ def environment(
         lstrip_blocks=True,
         optimized=False,  # to look for constants at every level of every expression takes longer than it saves
     )
-    known = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
-    made.filters = {**{name: _counted(function) for name, function in known.items()}, _LOOK: _looked_at, _SPEND: spend}
+    functions = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
+    made.filters = {
+        **{name: _counted(function) for name, function in functions.items()},
+        _LOOK: _looked_at,
+        _SPEND: spend,
+    }
     made.tests = {name: _counted(test) for name, test in TESTS.items()}
     made.globals = {"range": _range, "dict": dict, "namespace": made.globals["namespace"]}
     return made

@@ -413,16 +413,21 @@ class RoleSpec(GoingSpec):
 
 def _spec_of(kind: str) -> Any:
     """Return the schema of one kind of resource in `role.yaml`; a string is short for its key field."""
-    of = TYPES[kind]
+    resource_type = TYPES[kind]
     made: Any = FileSpec
     if kind != "files":
-        made = create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+        made = create_model(
+            f"{resource_type.__name__}Spec",
+            __base__=ResourceSpec,
+            __doc__=resource_type.__doc__,
+            **as_templates(resource_type),
+        )
     return Annotated[made, ShortForm(KINDS[kind].key)]
 
 
 def _meaning(kind: str) -> str:
-    of = FileSpec if kind == "files" else TYPES[kind]
-    return (of.__doc__ or "").partition("\n")[0]
+    resource_type = FileSpec if kind == "files" else TYPES[kind]
+    return (resource_type.__doc__ or "").partition("\n")[0]
 
 
 def json_schema() -> dict[str, Any]:
