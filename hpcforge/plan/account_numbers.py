@@ -1,10 +1,10 @@
 """Accounts that have another number on a node than on the head. Pure.
 
-Two kinds of accounts matter. Those that packages make (the catalog's `package_accounts`): Slurm's daemons know each
-other by the number of `slurm`; `munge` may have any number of the system's own, but one of people's lets the person who
-has that number on the cluster read munge's key. And those that own files in shared folders: files have numbers, no
-names. The head's numbers count, and of an account that the head lacks that which its package gives. An answer of a node
-decides that node alone; of a file server the names of owners count, their numbers only if it is the head.
+Two kinds of accounts matter. Packages make some (the catalog's `package_accounts`): Slurm's daemons identify each other
+by the number of `slurm`; `munge` may have any number of the system's own, but with a person's number, that person can
+read munge's key on the cluster. Other accounts own files in shared folders: files have numbers, no names. The head's
+numbers count; for an account that the head lacks, its package's number counts. A node's answer decides that node alone.
+A file server's names of owners count, their numbers only if it is the head.
 
 Accounts of the blueprint are resources of roles, see `hpcforge.kinds.accounts`.
 """
@@ -24,20 +24,20 @@ from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.plan import Obstacle
 
-_PEOPLE = range(1000, 60_000)  # numbers of people (FIRST_UID and LAST_UID of adduser.conf)
-_SYSTEM = range(999, 99, -1)  # numbers that a node gives to accounts of the system, in the order of adduser(8)
-_OF_SYSTEMD = "systemd-"  # its accounts may differ, as may those that it makes while a service runs
+_PEOPLE = range(1000, 60_000)  # people's numbers (FIRST_UID and LAST_UID of adduser.conf)
+_SYSTEM = range(999, 99, -1)  # a node's numbers for system accounts, in the order of adduser(8)
+_OF_SYSTEMD = "systemd-"  # its accounts may differ, also the temporary ones of running services
 
 
 def shared_folders(cluster: Cluster, node: str) -> list[str]:
-    """Return the folders of a node in which the owners of files matter to other nodes."""
+    """Return the folders of a node where file owners matter to other nodes."""
     served = [system.path for system in cluster.storage if node == system.server and system.path]
     mounted = [system.mount for system in cluster.storage if not system.drives and node == _looks(cluster, system)]
     return [*served, *mounted]
 
 
 def _looks(cluster: Cluster, system: FileSystem) -> str | None:
-    """Return the node that looks at a mounted file system: the head, else the first where no node serves it."""
+    """Return the node that reads a mounted file system: the head, else the first where no node serves it."""
     head = cluster.slurm.controller
     if head in system.known:
         return head if head != system.server else None
@@ -77,7 +77,7 @@ _ACCOUNTS = ("accounts", "groups")
 
 @dataclass(frozen=True)
 class _Host:
-    """A node with its accounts, those of the head, and the role that needs them."""
+    """A node with its accounts, the head's accounts, and the role that needs them."""
 
     node: str
     role: str
@@ -90,19 +90,19 @@ class _Host:
         return self.accounts.users if kind == "account" else self.accounts.groups
 
     def head_numbers(self, kind: str) -> Mapping[str, int]:
-        """Return the head's."""
+        """Return the head's numbers of users or groups."""
         return self.of_head.users if kind == "account" else self.of_head.groups
 
     def obstacle(self, kind: str, name: str, reason: str, commands: Sequence[str]) -> Obstacle:
-        """Return what is wrong with an account or a group."""
+        """Return the obstacle of an account or a group."""
         return Obstacle(self.node, self.role, kind, name, reason, tuple(commands))
 
 
 def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tuple[str, str, int]]:
-    """Return name, kind and the head's number of each owner of what nodes share."""
+    """Return name, kind and the head's number of each owner of shared files."""
     users = {name: uid for name, uid in of_head.users.items() if _owns(reachable, "owner_users", name, uid)}
     groups = {name: gid for name, gid in of_head.groups.items() if _owns(reachable, "owner_groups", name, gid)}
-    users |= of_head.owner_users  # of a directory service, too
+    users |= of_head.owner_users  # also owners from a directory service
     groups |= of_head.owner_groups
     owners = [(name, "account", number) for name, number in users.items()]
     owners += [(name, "group", number) for name, number in groups.items()]
@@ -110,7 +110,7 @@ def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tup
 
 
 def _owns(reachable: Mapping[str, Observation], which: str, name: str, number: int) -> bool:
-    """Whether a node has files of that name, or of that number, which has no name there."""
+    """Return whether a node has files of that name, or of that number if it has no name there."""
     owners = (getattr(observation.accounts, which, {}) for observation in reachable.values())
     return any(name in owner or str(number) in owner for owner in owners)
 
@@ -164,7 +164,7 @@ def _other_number(host: _Host, name: str, number: int) -> Iterator[Obstacle]:
 
 
 def _made_by_package(host: _Host, name: str, account: PackageAccount) -> Iterator[Obstacle]:
-    """Compare the number that the package would give with the head's, and with numbers that are taken."""
+    """Compare the number that the package would give with the head's number and the node's used numbers."""
     if account.number is None:
         return
     number = host.of_head.users.get(name, account.number)
@@ -198,7 +198,7 @@ _CLOSED = "--home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin"
 
 
 def _renumber(host: _Host, kind: str, name: str, number: int) -> list[str]:
-    """Return the commands that give an account or group another number, and its local files with it."""
+    """Return the commands that give an account or group and its local files another number."""
     word, old = shlex.quote(name), host.numbers(kind)[name]
     holder = next((holder for holder, used in host.numbers(kind).items() if used == number), None)
     before = _renumber(host, kind, holder, _free_number(host)) if holder is not None else []
@@ -211,6 +211,6 @@ def _renumber(host: _Host, kind: str, name: str, number: int) -> list[str]:
 
 
 def _free_number(host: _Host) -> int:
-    """Return a number of the system's own that neither the node nor the head gave to any account."""
+    """Return a system number that no account of the node or the head uses."""
     used = {n for a in (host.accounts, host.of_head) for numbers in (a.users, a.groups) for n in numbers.values()}
     return next((number for number in _SYSTEM if number not in used), _PEOPLE.stop)

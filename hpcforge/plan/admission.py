@@ -11,16 +11,16 @@ from hpcforge.cluster.model import Cluster, GpuModel, Gpus
 from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
 
-MARK = "hpcforge: "  # our drains carry it, and only those are resumed
-# What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
+MARK = "hpcforge: "  # hpcforge's drains have it, and hpcforge resumes only these
+# slurmctld's own reasons when a node registers with less than slurm.conf declares, the judgement of hpcforge, too.
 _SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count", "gres/shard count")
 
-_REPORT_FACT = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what is said of GPUs of a kind
+_REPORT_FACT = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # the fact with the driver's report, by kind of GPU
 
 
 @dataclass(frozen=True)
 class DeclaredWorker:
-    """What a worker must show to be admitted. Memory is what is declared less what is kept from jobs."""
+    """The hardware that a worker must show to be admitted. `needed_memory_mib` excludes the reserve."""
 
     node: str
     memory_mib: int
@@ -29,23 +29,23 @@ class DeclaredWorker:
     gpus: int
     gpu_model: str
     gpu_kind: Literal["fake", "nvidia", "amd"]
-    mig: Layout = ()  # what its GPUs are cut into; none: they are whole
-    gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
-    driver: str | None = None  # the version of its GPUs' driver; None: not said
-    gets_driver: bool = False  # a role brings that version, and looks whether it is there
-    accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
+    mig: Layout = ()  # the declared instances of its GPUs; none: whole GPUs
+    gpu_known: GpuModel = field(default_factory=GpuModel)  # the catalog's entry for its model
+    driver: str | None = None  # the version of its GPUs' driver; None: not set
+    gets_driver: bool = False  # a role installs that version and checks it
+    accepts: tuple[str, ...] = ()  # accepted faults of its GPUs
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """One thing that a node has less of than it declares, and the override that would accept it."""
+    """A resource of which a node has less than declared, and the override that accepts it."""
 
     node: str
     what: str
     declared: str
     observed: str
     override: str
-    todo: str = ""  # what would mend it, where that can be said
+    todo: str = ""  # the remedy, if one is known
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,11 @@ def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
 
 
 def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
-    """Return the shortfalls of a worker's facts. `gpus_ready`: its device files should be there by now, so they are
-    counted.
+    """Return the shortfalls of a worker's facts. `gpus_ready`: device files should exist by now, so they count.
 
-    A driver that answers is believed before that, too. Values that a role sets are not judged here (MIG layout,
-    version of an installed driver): the role checks them after its change, and these facts may be older. A node that
-    waits for its turn to get another driver is no worse than it was.
+    Before that, only a driver that answers counts. Values that a role sets are not judged here (MIG layout, version of
+    an installed driver): the role checks them after its change, and these facts may be older. A node that waits for
+    another driver is no worse than before.
     """
     short = []
     memory_mib = int(facts["memory_kib"]) // 1024
@@ -122,14 +121,14 @@ def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: boo
 
 
 def has_to_be_asked_again(worker: DeclaredWorker, facts: Mapping[str, Any]) -> bool:
-    """Whether a worker's driver reported faults. Only an observation asks it, and later work may have fixed them:
-    NVLinks are down until Fabric Manager runs, whose role comes after the restart that brings the driver.
+    """Return whether a worker's driver reported faults. Later work may have fixed them since the observation:
+    NVLinks are down until Fabric Manager runs, and its role follows the restart that loads the driver.
     """
     return _driver_report(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
 
 
 def _driver_report(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nvml | None:
-    """Return the driver's report, if it is the driver of the declared GPUs."""
+    """Return the report of the declared GPUs' driver, if there is one."""
     report: rules.Nvml | None = facts.get(_REPORT_FACT[worker.gpu_kind]) if worker.gpus else None
     return report
 
@@ -137,7 +136,7 @@ def _driver_report(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nv
 def gpu_shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
     """Return the shortfalls of a worker's GPUs: their number and, with a driver, its reports on each GPU.
 
-    `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
+    `of_roles`: also judge what roles set: the declared MIG instances, the version of an installed driver.
     """
     nvml = _driver_report(worker, facts)
     counted = rules.working(nvml) if nvml else None

@@ -33,7 +33,7 @@ class Scope:
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
-    take_over: bool = False  # what another cluster left is kept aside
+    take_over: bool = False  # rename old state of another cluster
 
 
 EVERYTHING = Scope()
@@ -71,17 +71,17 @@ class _Changed:
     disturbers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # unit -> paths of other roles
 
     def only_in(self, lines: str, change: ResourceChange) -> bool:
-        """Return True if it is known that a file changes only in lines which match an expression."""
+        """Return True if a file certainly changes only in lines that match an expression."""
         file, old = change.resource, change.found.get("text")
         new = self.texts.get(file.text or "") if isinstance(file, File) and not file.holds else None
         if old is None or new is None:
-            return False  # in which line a secret stands in the old text is not known
+            return False  # the line of a secret in the old text is unknown
         others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
         return next(others) == next(others)
 
 
 def _disturbers(roles: Iterable[DesiredRole]) -> dict[str, list[str]]:
-    """Return the paths of roles that restart a unit of another role when they change, by that unit."""
+    """Return, by unit, the paths whose change restarts a unit of another role."""
     paths: dict[str, list[str]] = {}
     for restart in (restart for role in roles for restart in role.restarts):
         paths.setdefault(restart.unit, []).extend(restart.watches)
@@ -93,17 +93,17 @@ _NOTHING_CHANGED = _Changed(frozenset(), {})
 
 @dataclass(frozen=True)
 class Bare:
-    """What changes on nodes that have nothing: the same on all that are to have the same."""
+    """The changes on new nodes, made once for all nodes with the same desired role."""
 
     texts: Mapping[str, str]
     scope: Scope
-    changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
+    changes: dict[int, Change] = field(default_factory=dict)  # by id of the desired role
 
     def change(self, role: DesiredRole) -> Change:
         """Return the change of a role; false where nothing changes."""
         if id(role) not in self.changes:
             observation = Observation("", python=False)
-            # every unit is started, whatever it watches
+            # every unit starts, regardless of the paths it watches
             self.changes[id(role)] = _judged_change(
                 role, nothing_there(role), _NOTHING_CHANGED, observation, self.scope
             )
@@ -142,7 +142,7 @@ def _unnoted(role: DesiredRole, observation: Observation) -> bool:
 
 def _change(role: DesiredRole, difference: Difference, changed: _Changed, forced: bool) -> Change:
     unit_states = {unit["name"]: unit for unit in difference.get("units", ())}
-    due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
+    due = bool(difference.get("reboot"))  # checks mean nothing before the restart
     failed = () if due else tuple((check["name"], str(check["detail"])) for check in difference.get("checks", ()))
     packages = _select(role.packages, difference.get("packages", ()))
     resources = _resources(role, difference)
@@ -186,7 +186,7 @@ def _owns(role: DesiredRole) -> OwnedResources:
 
 
 def _reason(role: str, change: Change, observation: Observation, forced: bool, unnoted: bool) -> Reason:
-    """Return the one word for why: the most important cause comes first."""
+    """Return the most important reason."""
     if not observation.configured:
         return "new node"
     if forced:
@@ -212,7 +212,7 @@ def _reason(role: str, change: Change, observation: Observation, forced: bool, u
 
 
 def _disruptions(role: DesiredRole, change: Change) -> dict[RebootCause, Disruption]:
-    """Return the disruption of each changed part; starting or reloading a unit does not disrupt it."""
+    """Return the disruption of each changed part; starting or reloading a unit disrupts nothing."""
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = role.disrupts.get("packages", "none")
@@ -252,7 +252,7 @@ def _unit(
     changed: _Changed,
     cause: str | None,
 ) -> UnitChange | None:
-    """Return the change of a unit, and why; `own` are the changes of its role."""
+    """Return the change of a unit with its reason; `own` are the changes of its role."""
     actions: list[Action] = []
     reasons = []
     if state is not None and not state["enabled"]:
@@ -264,13 +264,13 @@ def _unit(
         actions.append("restart" if state["active"] == "activating" else "start")
         reasons.append(str(state["active"]))
     elif touched:
-        more = state is not None and state["restart_pending"]  # of an earlier run, and not known what
+        more = state is not None and state["restart_pending"]  # from an earlier run, with unknown files
         rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
         rereads = rereads and not disturbing
         actions.append("refresh" if unit.refresh and rereads else "restart")
         reasons.append(f"{', '.join(touched)} changed")
     elif state is not None and state["restart_pending"]:
-        actions.append("restart")  # which files it was is not known any more
+        actions.append("restart")  # the changed files are no longer known
         reasons.append("an earlier run changed its files and was interrupted")
     elif cause is not None:
         actions.append("restart")
@@ -281,7 +281,7 @@ def _unit(
 
 
 def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
-    """Return the files for whose change, if they have one, a refresh is enough."""
+    """Return the files that need only a refresh if they change."""
     lines = {reread.path: reread.lines for reread in unit.rereads}
     changes = {change.resource.named: change for change in own}
     return {

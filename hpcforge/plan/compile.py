@@ -1,4 +1,4 @@
-"""`Cluster` and roles to `Desired`: which resources each node should have, rendered."""
+"""Compile a `Cluster` and roles to `Desired`: the rendered resources of each node."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, 
 _NodeRoles = list[tuple["_Compiler", tuple[str, ...]]]  # a node's roles, each with its needs on that node
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
-_WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
+_WRONG = (TemplateError, TypeError, ValueError)  # errors of rendering a role that does not fit the cluster
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A text by its SHA-256, and the secrets that belong into it: offsets in characters, and names."""
+    """The SHA-256 of a text, and its secrets: offsets in characters, and names."""
 
     digest: str
     fills: tuple[tuple[int, str], ...]
@@ -97,7 +97,7 @@ class _Text:
 
 @dataclass
 class _Texts:
-    """Every rendered text once, by digest."""
+    """The rendered texts, each once, by digest."""
 
     by_digest: dict[str, str] = field(default_factory=dict)
 
@@ -113,10 +113,10 @@ def compile_desired(
     secret_digests: Mapping[str, str | None],
     site_code: Mapping[str, Code] | None = None,
 ) -> Desired:
-    """Render what every node should have.
+    """Render the desired state of every node.
 
-    `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
-    each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
+    `secret_digests` are HMACs by secret name, None for a missing secret; `site_code` is the code of each of the
+    cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
     with sandbox.counted(len(cluster.nodes)):
         return _compile(cluster, roles, secret_digests, site_code or {})
@@ -135,10 +135,9 @@ def _compile(
         common = (view, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    platforms = {
-        platform: cluster.seen_from(platform) for platform in dict.fromkeys(node.platform for node in cluster.nodes)
-    }
-    first_pass = {platform: compilers_with(view, DepotContents(), {}) for platform, view in platforms.items()}
+    platforms = dict.fromkeys(node.platform for node in cluster.nodes)
+    views = {platform: cluster.seen_from(platform) for platform in platforms}
+    first_pass = {platform: compilers_with(view, DepotContents(), {}) for platform, view in views.items()}
     depot = the_depot(roles)
     requested = [
         (compiler.role, compiler.artifacts(platform))
@@ -148,9 +147,8 @@ def _compile(
     serves = served(cluster, depot, requested)
     contributions = _contributions(cluster, first_pass)
     _check_chosen(cluster, [role for role in ordered if placed[role.name]], contributions)
-    compilers = _by_node(
-        cluster, {platform: compilers_with(view, serves, contributions) for platform, view in platforms.items()}
-    )
+    second_pass = {platform: compilers_with(view, serves, contributions) for platform, view in views.items()}
+    compilers = _by_node(cluster, second_pass)
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
         node_roles = compilers[node.name]
@@ -203,7 +201,7 @@ def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
-    """Return roles' contributions to others, by kind; for a kind of nodes, by node. All nodes get the controller's."""
+    """Return the contributions by kind, and by node for a kind of scope `node`. All nodes get the controller's."""
     controller = cluster.by_name[cluster.slurm.controller].platform
     kinds = kinds_of((compiler.role for compiler in compilers[controller]), partial(_known, cluster))
     contributions: dict[str, object] = {}
@@ -252,11 +250,11 @@ def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | 
 
 
 def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
-    """Everything that a resource is rendered from."""
+    """Yield the values that a resource is rendered from."""
     yield from _leaves_of(spec)
     if isinstance(spec, FileSpec | ContributionSpec) and spec.source is not None:
         yield role.texts[spec.source]
-    # it watches the role's files, wherever those lie
+    # it watches the role's files, whose paths may differ by node
     if isinstance(spec, UnitSpec | RestartSpec) and spec.restart_on is None:
         for file in (*role.spec.files, *role.spec.artifacts):
             yield from _texts_of(role, file)
@@ -304,7 +302,7 @@ def _opaque(code: Code, inputs: Mapping[str, Any]) -> Opaque:
 
 @contextmanager
 def _explained(role: Role, key: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `RoleError` that has its place in role.yaml."""
+    """Turn an error in the block into a `RoleError` with its place in role.yaml."""
     try:
         yield
     except _WRONG as error:
@@ -313,19 +311,21 @@ def _explained(role: Role, key: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
+    """One role for every node of the cluster. Equal parts of several nodes are rendered and stored once."""
 
     role: Role
     needs: tuple[str, ...]
-    secrets: Mapping[str, Secret]  # those that it may put into files
+    secrets: Mapping[str, Secret]  # the secrets that its files may contain
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, tuple[str, ...]]  # the nodes of each role, in cluster order
     served: DepotContents
     contributions: Contributions  # of all roles
-    shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec, or of several
-    same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
+    shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(
+        default_factory=dict
+    )  # by id of a spec, or of a tuple of specs
+    same: dict[int, _Text] = field(default_factory=dict)  # texts equal on all nodes, by id of a spec
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -333,7 +333,7 @@ class _Compiler:
         return tuple([self.cluster.by_name[name] for name in self.placed[self.role.name]])
 
     def on(self, platform: Platform | None) -> tuple[Node, ...]:
-        """Those of a platform."""
+        """Return its nodes on a platform."""
         return tuple([node for node in self.nodes if node.platform == platform])
 
     def artifacts(self, platform: Platform | None) -> tuple[Artifact, ...]:
@@ -343,7 +343,7 @@ class _Compiler:
         return tuple(dict.fromkeys(artifact for several in by_node for artifact in several))
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
-        """Yield its contributions to a kind, for all nodes or for one; nothing where it runs on no node."""
+        """Yield its contributions to a kind, for all nodes or for one; none if it runs on no node."""
         nodes = self.nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
@@ -365,7 +365,7 @@ class _Compiler:
         return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
     def desired_role(self, node: Node, needed: tuple[str, ...]) -> DesiredRole:
-        """Return its desired resources on a node. `here`: the roles that it needs and that run on the node."""
+        """Return its desired resources on a node. `needed`: its needs that run on the same node."""
         return self._shared_role.get(node, lambda n: self._localize(self._make_role(n, needed)), needed)
 
     def _localize(self, role: DesiredRole) -> DesiredRole:
@@ -446,7 +446,7 @@ class _Compiler:
 
     @cached_property
     def _resources(self) -> list[tuple[Sequence[ResourceSpec], Callable[[Any, Context], Resource]]]:
-        """Its resources by kind, in the order of the table, each with what makes them."""
+        """The specs of its resources by kind, in the order of the table, each with its constructor."""
         return [(specs, self._resource(kind)) for kind in TYPES if (specs := self.role.spec.of(kind))]
 
     @cached_property
@@ -477,7 +477,7 @@ class _Compiler:
                 yield RoleNeed(role)
 
     def _render_each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
-        """Make a resource of each spec, for a node. `specs` is a field of the role's, always the same object."""
+        """Make a resource of each spec for a node. `specs` is a field of the role, always the same object."""
         if not specs:
             return ()
         if id(specs) not in self.shared:
@@ -501,7 +501,7 @@ class _Compiler:
         return self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error))
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
-        """Where a resource stands in role.yaml."""
+        """Return the place of a resource in role.yaml."""
         lists: list[tuple[tuple[str, ...], tuple[object, ...]]] = [
             ((key,), value) for key, value in self.role.spec if isinstance(value, tuple)
         ]
@@ -545,7 +545,7 @@ class _Compiler:
         return file
 
     def _text(self, spec: FileSpec, context: Context) -> _Text:
-        """Return the content of a file. Content that is the same on all nodes is rendered once."""
+        """Return the content of a file. Content equal on all nodes is rendered once."""
         text = spec.content if spec.source is None else self.role.texts[spec.source]
         assert text is not None
         cached = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
@@ -556,7 +556,7 @@ class _Compiler:
         return cached
 
     def _digest(self, text: _Text) -> str | None:
-        """SHA-256 over a text, where secrets belong in it, and which versions of them; None where one is missing."""
+        """Return the SHA-256 of a text with the places and versions of its secrets; None where one is missing."""
         versions = [self.secret_digests.get(name) for _, name in text.fills]
         if None in versions:
             return None
@@ -609,8 +609,8 @@ def _old_state(cluster: str, spec: OldStateSpec, context: Context) -> OldState:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses and tuples as the dictionaries and lists of JSON."""
-    sandbox.spend(1)  # a list may hold another one many times
+    """Return dataclasses and tuples as the dictionaries and lists of JSON."""
+    sandbox.spend(1)  # a list may contain another one many times
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
