@@ -155,14 +155,7 @@ def _compile(
         desired_roles = [compiler.desired_role(node, needed) for compiler, needed in node_roles]
         nodes[node.name] = (*desired_roles, *_site_roles(cluster, node, node_roles, site_code))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(
-        names,
-        nodes,
-        texts.by_digest,
-        the_scheduler(roles),
-        depot.name if depot else None,
-        serves.artifacts,
-    )
+    return Desired(names, nodes, texts.by_digest, the_scheduler(roles), depot.name if depot else None, serves.artifacts)
 
 
 def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> dict[str, _NodeRoles]:

@@ -33,11 +33,10 @@ from hpcforge.plan.plan import (
 from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
-# Which changes jobs can feel: only those call for smoke tests.
+# Changes that affect jobs: only these need smoke tests.
 #
-# On a worker that is every change but of roles that say `affects_jobs: false`. On other nodes it is what workers need
-# of them, as roles say with `needs`, and what that needs in turn: scheduler, names, time; not the files of a login
-# node.
+# On a worker every change affects jobs, but for roles with `affects_jobs: false`. On other nodes the roles that workers
+# need by `needs`, near or far, affect jobs: scheduler, names, time; not the files of a login node.
 Part = tuple[str, str]  # a node and one of its roles
 
 
@@ -49,7 +48,7 @@ def nodes_affecting_jobs(
     removals: Mapping[str, Sequence[Removal]],
     drains: Iterable[DrainOrder],
 ) -> frozenset[str]:
-    """Return the nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
+    """Return the nodes with a change that affects jobs. `run_as` is the account of the tests' own jobs."""
     reach = _Reach(desired, frozenset(workers))
     affected = {drain.node for drain in drains if drain.action == "resume"}
     for step in steps:
@@ -66,14 +65,14 @@ def nodes_affecting_jobs(
 
 
 def _does(change: Change) -> bool:
-    """Whether the change does anything: updating only the receipt does not affect jobs."""
+    """Return whether a change affects more than the receipt."""
     return bool(
         change.packages or change.resources or change.units or change.opaque or change.failed_checks or change.reboot
     )
 
 
 class _Reach:
-    """Whether jobs can feel a role on a node."""
+    """Decides whether a role on a node affects jobs."""
 
     def __init__(self, desired: Desired, workers: frozenset[str]) -> None:
         self.workers = workers
@@ -85,7 +84,7 @@ class _Reach:
 
 
 def _needed(desired: Desired, workers: frozenset[str]) -> set[Part]:
-    """Roles of other nodes that roles of workers need, near or far."""
+    """Return the roles of other nodes that roles of workers need, near or far."""
     on_workers = {id(role): role for node in workers for role in desired.nodes.get(node, ())}
     waiting = [part for role in on_workers.values() if role.jobs_feel for part in _needs(role, "")]
     by_part = {(n, role.role): role for n, roles in desired.nodes.items() if n not in workers for role in roles}
@@ -104,9 +103,9 @@ def _needs(role: DesiredRole, node: str) -> Iterator[Part]:
         yield from ((name, need.role) for name in need.nodes or (node,))
 
 
-# A package that cannot be compared counts as missing, so that installing it may repair dpkg.
+# Kinds whose failed comparison is an obstacle. A package counts as missing then: installing it may repair dpkg.
 _COMPARED = {kind.singular for kind in KINDS.values()}
-SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
+SLURM_NODES = "slurm_nodes"  # the name of the controller's answer with Slurm's nodes
 
 
 def diff(
@@ -119,7 +118,7 @@ def diff(
 ) -> Plan:
     """Compute the changes of each node. Nodes without an entry in `observed` are not in the plan.
 
-    `head` is the controller's answer, where it is not among them.
+    `head` is the controller's answer, if `observed` lacks it.
     """
     inputs = _Inputs(cluster, desired, observed, scope, head or observed.get(cluster.slurm.controller))
     bare = Bare(desired.texts, scope)
@@ -151,7 +150,7 @@ def diff(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Everything that nodes are compared by, and what follows from the answers."""
+    """The inputs of a comparison, and values that follow from the answers."""
 
     cluster: Cluster
     desired: Desired
@@ -259,8 +258,8 @@ def _brings_artifacts(step: Step, depot: str | None) -> bool:
 
 
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
-    """Of all texts those that are written."""
-    # nodes that are alike have the same tuple
+    """Return the texts that the steps write."""
+    # equal nodes share one tuple
     distinct = {id(change.resources): change for step in steps for change in step.changes.values()}
     digests = {file.text for change in distinct.values() for file, _ in change.of(File)}
     return {digest: text for digest, text in desired.texts.items() if digest in digests}
@@ -269,10 +268,10 @@ def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
 def _short(
     workers: Iterable[DeclaredWorker], reachable: Mapping[str, Observation], busy: Set[str]
 ) -> Iterator[Shortfall]:
-    """Who shows less than is declared; GPUs of a node that is yet to be worked on may come with that."""
+    """Yield the workers' shortfalls; GPUs of a busy node may appear with its changes."""
     for worker in workers:
         facts = reachable[worker.node].facts
-        if facts:  # none in a plan that is made offline
+        if facts:  # a plan made offline has none
             yield from shortfalls(worker, facts, gpus_ready=worker.node not in busy)
 
 
@@ -298,7 +297,7 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Sc
         for role in desired.nodes[name] if observation.differs or observation.failed or observation.obstacles else ():
             if scope.only is None or role.role in scope.only:
                 difference = observation.differs.get(role.role, {})
-                for failure in observation.failed:  # whether it is right is not known
+                for failure in observation.failed:  # the node could not compare it
                     if failure["role"] == role.role and failure["kind"] in _COMPARED:
                         reason = f"cannot be compared: {failure['error']}"
                         yield Obstacle(name, role.role, failure["kind"], failure["name"], reason)
@@ -307,7 +306,7 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Sc
                         yield Obstacle(name, **{**obstacle, "commands": tuple(obstacle["commands"])})
                 first = {
                     check.name for check in role.checks if check.first and observation.facts
-                }  # else nobody was asked
+                }  # a node without Python has run no check
                 for failed_check in difference.get("checks", ()):
                     if failed_check["name"] in first:
                         yield Obstacle(name, role.role, "check", failed_check["name"], str(failed_check["detail"]))
@@ -343,9 +342,10 @@ def _removals(roles: Iterable[DesiredRole], observation: Observation, scope: Sco
 
 
 def _never_ran(cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation]) -> bool:
-    """Whether Slurm cannot have run a job: the controller lacks every file of the role that brings Slurm.
+    """Return whether Slurm cannot have run a job: the controller lacks every file of the role that installs Slurm.
 
-    So do other nodes of the roles that need it: else the controller was reinstalled, or moved, and jobs may run.
+    Other nodes must also lack the files of roles that need it: else the controller was reinstalled, or moved, and jobs
+    may run.
     """
     controller = cluster.slurm.controller
     roles = desired.nodes.get(controller, ()) if controller in reachable else ()
@@ -368,7 +368,7 @@ def _lacks_files(role: DesiredRole, observation: Observation) -> bool:
 
 
 def _presume_worker(leaver: Leaving, answers: Mapping[str, str]) -> Leaving:
-    """Return it as a worker with jobs where Slurm gave no list of its nodes or jobs."""
+    """Presume that a leaving node is a worker with jobs where Slurm's list of nodes or jobs is missing."""
     worker, jobs = leaver.worker or SLURM_NODES not in answers, SLURM_JOBS not in answers
     return leaver if (worker, jobs) == (leaver.worker, False) else replace(leaver, worker=worker, may_have_jobs=jobs)
 
@@ -379,10 +379,10 @@ def _in_service(
     reachable: Mapping[str, Observation],
     slurm_nodes: Mapping[str, tuple[str, str]],
 ) -> tuple[str, ...]:
-    """Nodes that were configured before and may have jobs.
+    """Return the nodes that were configured before and may have jobs.
 
-    A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without
-    a list, all count, unless a first apply was killed before it configured Slurm: then nothing can be drained.
+    A worker that Slurm's list lacks has no jobs: a run was killed between the node's roles and the controller's.
+    Without a list, all count, unless a first apply was killed before it configured Slurm: then no node can be drained.
     """
     if not slurm_nodes and _never_ran(cluster, desired, reachable):
         return ()

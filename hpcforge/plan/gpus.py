@@ -1,7 +1,7 @@
 """Compare the driver's report on a node's GPUs with the declared GPUs and the catalog's model.
 
-Faults keep jobs away, as missing memory does (decision 36); remarks are only told. What a driver does not say, or the
-catalog does not know, is not judged.
+Faults keep jobs away, as missing memory does (decision 36); remarks are only printed. Values that the driver does not
+report, or the catalog lacks, are not judged.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Gpu = Mapping[str, Any]  # as `hpcforge.node.answer_types.GpuAnswer`
 MEND_LOST = (
     "check the kernel's log for NVRM and Xid, or amdgpu, restart the node; if it is lost again, reseat or replace it"
 )
-# Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
+# Drivers report up to 1 % less than the marketed size (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
 _MIB = 1 << 20
-_IDLE, _SET_CLOCK = 0x1, 0x2  # of NVML's reasons for a clock; a locked clock need not be among them
+_IDLE, _SET_CLOCK = 0x1, 0x2  # NVML's reasons for a clock; a locked clock may be missing from them
 _UNLOCK = "nvidia-smi --reset-gpu-clocks, then nvidia-smi --reset-applications-clocks"
 _SLOWED = {0x8: "slowed down by hardware", 0x40: "slowed down for heat", 0x80: "slowed down by the power brake"}
-# A virtual machine with one GPU has none of the switches that its links end at. Such guests load the module with
+# A virtual machine with one GPU lacks the switches at the ends of its links. Such guests load the module with
 # NVreg_NvLinkDisable=1 (github.com/dstack-tee/dstack, os/common/nvidia/nvidia-module-options).
 _NO_LINKS = (
     "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module without "
     "NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches"
 )
-# NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. A GPU that registers with
-# NVSwitches that its virtual machine does not have never ends (error 802 of CUDA).
+# NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. Registration never ends with
+# NVSwitches that the virtual machine lacks (error 802 of CUDA).
 _REGISTER = (
     "systemctl status nvidia-fabricmanager shows the cause; stop it, nvidia-smi --gpu-reset, start it, or restart the "
     "node; without NVSwitches load the module with NVreg_NvLinkDisable=1"
 )
-_MOST_NAMED = 2  # so many GPUs are named each with serial and slot, more by their index
+_MOST_NAMED = 2  # up to this number, GPUs are named with serial and slot; more by their index
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def working(nvml: Nvml) -> int | None:
 
 
 def missing(nvml: Nvml) -> str:
-    """Where the GPUs are that do not answer, as far as can be told; empty: they are not even on the bus."""
+    """Return the places of GPUs that do not answer, if known; empty: they are missing from the bus."""
     lost = [f"{_label(gpu)}: {gpu['error']}" for gpu in nvml["gpus"] if gpu["error"]]
     answering = {gpu["bus_id"] for gpu in nvml["gpus"] if gpu["error"] is None}
     lost += [f"PCI {at} is on the bus and does not answer" for at in nvml["on_bus"] if at not in answering]
@@ -67,9 +67,9 @@ def missing(nvml: Nvml) -> str:
 
 
 def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout | None = ()) -> Iterator[Fault]:
-    """In what GPUs fall short, those with the same fault together. `driver`: the version that is declared.
+    """Yield the faults of GPUs, one for all GPUs with the same fault. `driver`: the declared version.
 
-    `mig`: the layout that is declared, () where all are whole; None: not to be judged.
+    `mig`: the declared layout, () if all GPUs are whole; None: do not judge it.
     """
     if nvml["error"]:
         todo = "follow the message, and check the kernel's log for NVRM and Xid, or amdgpu"
@@ -89,7 +89,7 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
 
 
 def remarks(nvml: Nvml) -> Iterator[str]:
-    """Yield remarks on GPUs that keep no jobs away: some of the conditions pass by themselves."""
+    """Yield remarks on GPUs. They keep no jobs away, since some conditions pass by themselves."""
     for gpu in nvml["gpus"]:
         reasons = gpu["clock_reasons"]
         slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
@@ -175,13 +175,13 @@ def _width(gpu: Gpu, model: GpuModel) -> _Judged:
     most = model.pcie_lanes or together
     if not width or not most or width >= most:
         return None
-    if together and together < most:  # NVML's maximum is that of card and slot together
+    if together and together < most:  # NVML reports the maximum of card and slot together
         return f"x{most}", f"x{width} (its slot has no more than x{together})", "put it into another slot"
     return f"x{most}", f"x{width}", "reseat the card and its riser; if it stays so, one of them or the slot is faulty"
 
 
 def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
-    """By what card and slot can do together: the generation of the moment goes down while a GPU is idle."""
+    """Judge the maximum of card and slot together: the present generation falls while a GPU is idle."""
     together = gpu["pcie_generation_max"]
     if not together or not model.pcie_generation or together >= model.pcie_generation:
         return None
@@ -204,7 +204,7 @@ _Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
 
 
 def _layout_rule(mig: Layout) -> _Rule:
-    """Return the rule for the instances of each GPU. The mode outlives a restart on some, a layout on none."""
+    """Return the rule for the instances of each GPU. On some, the mode survives a restart; a layout never does."""
     by_gpu = {index: sorted(instance.profile for instance in instances) for index, instances in enumerate(mig)}
 
     def judge(gpu: Gpu, _model: GpuModel) -> _Judged:
@@ -226,7 +226,7 @@ def _layout_rule(mig: Layout) -> _Rule:
 
 
 def _counted(profiles: Sequence[str]) -> str:
-    """`1 x 3g.40gb, 4 x 1g.10gb`, the largest first."""
+    """Return profiles as `1 x 3g.40gb, 4 x 1g.10gb`, the largest first."""
     order = Counter(sorted(profiles, reverse=True))
     return ", ".join(f"{count} x {profile}" for profile, count in order.items())
 
@@ -251,7 +251,7 @@ def _together(gpus: Sequence[Gpu]) -> str:
 
 
 def _label(gpu: Gpu) -> str:
-    """`GPU 3 (serial 1652323000003, PCI 0000:4b:00.0)`."""
+    """Return a GPU's name: `GPU 3 (serial 1652323000003, PCI 0000:4b:00.0)`."""
     marks = {"serial": gpu["serial"], "PCI": gpu["bus_id"]}
     text = ", ".join(f"{label} {value}" for label, value in marks.items() if value)
     return f"GPU {gpu['index']}" + (f" ({text})" if text else "")
