@@ -51,7 +51,7 @@ class Observation:
 
     @property
     def configured(self) -> bool:
-        """Whether the node's receipt knows an earlier run."""
+        """Whether the receipt records an earlier run, or is damaged."""
         return bool(self.receipt and (self.receipt.get("run") or self.receipt.get("trouble")))
 
     @property

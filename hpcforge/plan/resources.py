@@ -1,4 +1,4 @@
-"""The types of all kinds of resources: how they are read from role.yaml and from a plan file."""
+"""The types of all kinds of resources, for role.yaml and plan files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}"
 
 @cache
 def _adapter(value_type: Any) -> TypeAdapter[Any]:
-    """Return the adapter that makes a value of this type from plain data. It raises ValueError for invalid data."""
+    """Return the adapter from plain data to this type. It raises ValueError for invalid data."""
     return TypeAdapter(value_type)
 
 
@@ -38,7 +38,7 @@ def _dump(resource: Resource) -> dict[str, Any]:
     return {"kind": resource.kind, **asdict(resource)}
 
 
-# A resource of whatever kind, as a plan file has it.
+# A resource of any kind, in the form of a plan file.
 AnyResource = Annotated[
     Resource,
     PlainValidator(_load),
@@ -48,7 +48,7 @@ AnyResource = Annotated[
 
 
 def as_templates(resource_type: type[Resource]) -> dict[str, Any]:
-    """Return the fields of a kind for role.yaml: every scalar as the template that it is rendered from."""
+    """Return the fields of a kind for role.yaml: a template for every scalar."""
     hints, annotated = get_type_hints(resource_type), get_type_hints(resource_type, include_extras=True)
     made = {}
     for field in fields(resource_type):

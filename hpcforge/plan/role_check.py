@@ -25,12 +25,12 @@ from hpcforge.plan.roles.role import Role, RoleError, load_role, site_role_code
 
 _MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
 _UNIT = re.compile(r"\S+\.(?:service|timer|socket|path|target|mount|automount|slice)")
-_SHALLOW = 2  # parts of a path that is everybody's: /etc, /var; what lies deeper may be a role's own
+_SHALLOW = 2  # parts of a shared path: /etc, /var; a deeper path may be a role's own
 
 
 @dataclass(frozen=True)
 class CheckedRole:
-    """A role's folder, and what is wrong with it; `nodes` of the cluster it would run on."""
+    """A role's folder with its diagnostics, and the `nodes` of the cluster where it would run."""
 
     folder: Path
     diagnostics: tuple[Diagnostic, ...]
@@ -38,20 +38,20 @@ class CheckedRole:
 
     @property
     def right(self) -> bool:
-        """Whether it can be used."""
+        """Whether the role is usable."""
         return all(diagnostic.severity != "error" for diagnostic in self.diagnostics)
 
 
 def role_folders(folder: Path) -> list[Path]:
-    """Return the folder itself, if it is a role, or else those in it that are."""
-    folder = folder.resolve() if folder.is_symlink() else folder  # the operator's word: it may be followed
+    """Return the folder itself if it is a role, else the roles in it."""
+    folder = folder.resolve() if folder.is_symlink() else folder  # the operator named it: follow the link
     return (
         [folder] if _is_role(folder) else sorted(path for path in folder.iterdir() if path.is_dir() and _is_role(path))
     )
 
 
 def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> list[CheckedRole]:
-    """Judge roles for a cluster, among others that are right: each may need another, or one of these."""
+    """Judge roles for a cluster, together with valid others. Each may need another, or one of these."""
     read: dict[Path, Role | CheckedRole] = {folder: _read(folder) for folder in folders}
     by_name = {role.name: role for role in others}
     by_name |= {role.name: role for role in read.values() if isinstance(role, Role)}
@@ -62,7 +62,7 @@ def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> 
 
 
 def usual_variables(role: Role) -> dict[str, Any]:
-    """Its variables that have a default, as templates get them."""
+    """Return its variables with a default, in the form for templates."""
     return {name: variable.given(variable.usual) for name, variable in role.spec.vars.items() if not variable.required}
 
 
@@ -71,7 +71,7 @@ def _is_role(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> Role | CheckedRole:
-    """Read a role; judge one that is invalid, or a site's own Ansible role, which has nothing to render."""
+    """Read a role. Judge an invalid one, or a site's own Ansible role: it has no templates."""
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
@@ -186,8 +186,7 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
 
 
 def _code(role: Role) -> Iterator[Diagnostic]:
-    """Check the declarations for opaque code: that there is code, that a check proves it, and what happens to its
-    results."""
+    """Check the declarations for opaque code: its syntax, a check of its result, and the paths it creates."""
     assert role.code is not None
     if not role.spec.checks:
         hint = "without a check, hpcforge cannot see that its result is missing"
@@ -208,14 +207,14 @@ def _code(role: Role) -> Iterator[Diagnostic]:
 
 
 def _is_list(content: bytes) -> bool:
-    """Whether it is YAML, of a list. Raises YAMLError. Nothing is built of it: a list may hold another many times."""
+    """Return whether it is a YAML list. Raises YAMLError. Only parse events: a list may contain another many times."""
     events = list(yaml.parse(content, Loader=yaml.CSafeLoader))
     return len(events) > 2 and isinstance(events[2], yaml.SequenceStartEvent)
 
 
 def _unused(role: Role) -> Iterator[Diagnostic]:
     if role.code is not None and role.code.engine == "ansible":
-        return  # its tasks have a folder files/ as well
+        return  # its tasks use the folder files/, too
     try:
         names = files_inside(role.folder)
     except (OSError, OutsideError) as error:

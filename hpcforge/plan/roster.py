@@ -1,7 +1,7 @@
-"""The roster: the nodes as the last apply left them. Kept on the head; a missing entry costs no correctness.
+"""The roster: the nodes after the last apply. The head keeps it; a missing entry breaks nothing.
 
-A node that is in the roster and not in the blueprint is one that leaves. Its address and host keys stand here because
-nothing else knows them any more.
+A node that is in the roster and not in the blueprint leaves the cluster. Only the roster still has its address and host
+keys.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Enrolled:
     host_keys: tuple[HostKey, ...]  # OpenSSH public keys
     group: Word
     functions: tuple[Word, ...]
-    since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # number of the first run that reached it
+    since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # run number of the first contact
 
 
 @dataclass(frozen=True)
 class Roster:
-    """`problem` says why a roster that is there tells nothing; `newer`: because a newer hpcforge wrote it."""
+    """The enrolled nodes. `problem`: the reason that a roster is unreadable; `newer`: a newer hpcforge wrote it."""
 
     cluster: str = ""
     run: LastRun | None = None
@@ -68,7 +68,7 @@ class Roster:
 
 
 class KnownMachine(NamedTuple):
-    """A machine as known by a source other than the head. No address: known only by its keys."""
+    """A machine from a source other than the head. Without an address, its keys alone identify it."""
 
     address: str | None
     host_keys: tuple[str, ...]
@@ -78,7 +78,7 @@ _ROSTER = TypeAdapter(Roster)
 
 
 def parse_roster(text: str | None, cluster: str) -> Roster:
-    """Parse the text of a `roster_document`; return an empty roster without one. Never an exception."""
+    """Parse the text of a `roster_document`; return an empty roster without one. Raises no exception."""
     if text is None:
         return Roster()
     try:
@@ -100,19 +100,19 @@ def parse_roster(text: str | None, cluster: str) -> Roster:
 
 
 def roster_document(roster: Roster) -> dict[str, Any]:
-    """Return the form in which it is kept."""
+    """Return the document that the head keeps."""
     entries = dataclasses.asdict(roster)
     document = {"schema": SCHEMA_VERSION, **{key: entries[key] for key in ("cluster", "run", "nodes")}}
-    document = json.loads(json.dumps(document))  # tuples as lists, as they will be read
+    document = json.loads(json.dumps(document))  # lists in place of tuples, as after reading
     return {**document, "checksum": _checksum(document)}
 
 
 def next_roster(
     old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], removed: Collection[str]
 ) -> Roster:
-    """Return the roster after a run that `reached` some nodes and removed those that are `gone`.
+    """Return the roster after a run that `reached` some nodes and `removed` others.
 
-    Others stay as they were: a node that was not selected, or did not answer, is still there.
+    The rest does not change: a node that was not selected, or did not answer, still exists.
     """
     nodes = {name: machine for name, machine in old.nodes.items() if name not in removed}
     for node in cluster.nodes:
@@ -123,9 +123,9 @@ def next_roster(
 
 
 def strangers(roster: Roster, cluster: Cluster, sources: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
-    """Return the roster's nodes that neither the blueprint nor `known` confirms.
+    """Return the roster's nodes that neither the blueprint nor `sources` confirm.
 
-    The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
+    The head keeps the roster: a compromised head could present any machine as a leaving node, for hpcforge to log in.
     """
     return frozenset(
         name
@@ -153,13 +153,13 @@ def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
 
 
 def gone_keys(roster: Roster, cluster: Cluster) -> frozenset[str]:
-    """Host keys of machines that are enrolled and not in the blueprint any more: that leave, or were replaced."""
+    """Return the host keys of enrolled machines that are no longer in the blueprint: leaving or replaced ones."""
     present = {key for node in cluster.nodes for key in node.host_keys}
     return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in present)
 
 
 def renamed(roster: Roster, cluster: Cluster) -> dict[str, str]:
-    """Nodes of the blueprint -> the node that leaves and is, by its address or a host key, the same machine."""
+    """Return, by node of the blueprint, the leaving node with the same address or a host key: the same machine."""
     leaves = leaving(roster, cluster)
     by_mark = {mark: name for name, machine in leaves.items() for mark in (machine.address, *machine.host_keys)}
     old_names = {}

@@ -1,4 +1,4 @@
-"""A plan that was made before, on nodes that may have changed since. Pure."""
+"""An earlier plan, on nodes that may have changed since. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hpcforge.plan.plan import Changes, Plan, Step
 
 
 def stale_nodes(earlier: Plan, present: Plan) -> dict[str, str]:
-    """Nodes for which the plan does not hold any more, and why. `now` is the plan that would be made at this moment."""
+    """Return the nodes for which the earlier plan is no longer valid, with the reason. `present` is a new plan."""
     reasons = {}
     for node in earlier.touched:
         if node in present.state.unreachable:
-            continue  # it is unreachable, which the run itself says
+            continue  # the run itself reports it as unreachable
         parts = _changed(earlier.state.basis.get(node, {}), present.state.basis.get(node, {}))
         if parts:
             reasons[node] = f"it changed after the plan was made: {', '.join(parts)}"
@@ -29,7 +29,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 def drop_nodes(earlier: Plan, nodes: Collection[str], present: Plan) -> Plan:
-    """Return the plan without these nodes, with present unreachable nodes, service states, jobs and clock errors."""
+    """Return the earlier plan without these nodes, with the present unreachable nodes, services, jobs and clocks."""
     lost = {node: reason for node, reason in present.state.unreachable.items() if node in earlier.nodes}
     dropped = {*nodes, *lost, *present.state.refused}
     state = replace(

@@ -1,7 +1,7 @@
 """Contributions to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
 
 A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
-Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.
+Slurm's templates use them as `contributions.KIND`. So the two roles are independent.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hpcforge.plan.roles.render import Template
 from hpcforge.plan.roles.role import Role
 from hpcforge.plan.roles.spec import AcceptSpec, ContributionSpec, RestartSpec
 
-# What templates get by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
+# Values for templates by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
 Contributions = Mapping[str, object]
-Item = Mapping[str, Any]  # the fields of a kind, typed, with `role`, `nodes` and perhaps `text`: what templates get
+Item = Mapping[str, Any]  # the typed fields of a kind, with `role`, `nodes` and perhaps `text`, for templates
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Kind:
     known: tuple[str, ...] | None = None
 
     def check(self, role: Role, loc: tuple[str | int, ...], contribution: ContributionSpec) -> None:
-        """Raise `RoleError` where a contribution does not have the fields of this kind."""
+        """Raise `RoleError` for a contribution with other fields than this kind has."""
         for name in contribution.fields:
             if name not in self.spec.fields:
                 hint = did_you_mean(name, self.spec.fields) or f"there are: {', '.join(self.spec.fields)}"
@@ -46,7 +46,7 @@ class Kind:
             raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
 
     def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
-        """Return the fields of a contribution, rendered and typed. Raise ValueError for one that has another type."""
+        """Return the fields of a contribution, rendered and typed. Raise ValueError for a wrong type."""
         fields: dict[str, object] = {}
         for name, variable in self.spec.fields.items():
             text = contribution.fields.get(name)
@@ -70,7 +70,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Contribution:
-    """An item, where it comes from, and the nodes where that role runs."""
+    """An item, its role and place in role.yaml, and the nodes where that role runs."""
 
     role: Role
     loc: tuple[str | int, ...]
@@ -81,8 +81,8 @@ class Contribution:
 def kinds_of(roles: Iterable[Role], values_of: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
     """Return the kinds that roles accept, by name.
 
-    Raise `RoleError` where two roles accept the same, and for an item of a kind that no role accepts, or with other
-    fields than it has.
+    Raise `RoleError` if two roles accept one kind, if no role accepts an item's kind, or if an item has other fields
+    than its kind.
     """
     roles, kinds = tuple(roles), dict[str, Kind]()
     for role in roles:
@@ -142,11 +142,11 @@ def _is_list(kind: Kind, item: Item) -> bool:
 # The order of roles, and checks across all roles.
 
 
-Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
+Needs = Mapping[str, tuple[str, ...]]  # role -> its needs, as written in role.yaml
 
 
 def all_needs(roles: Sequence[Role]) -> Needs:
-    """Return the declared needs of each role, and on its node every role that restarts one of its units.
+    """Return the needs of each role: the declared ones, and roles that restart one of its units, on the same node.
 
     A role with artifacts needs the role that serves them. Raise `RoleError` if there is none, or if a role restarts a
     unit that no other role has.
@@ -184,7 +184,7 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
-    """Return the role that brings Slurm's controller. Raise `RoleError` where two do."""
+    """Return the role that installs Slurm's controller. Raise `RoleError` for two."""
     schedulers = [role for role in roles if role.spec.scheduler]
     if len(schedulers) > 1:
         raise schedulers[1].wrong(f"provides the scheduler, as does {schedulers[0].name}", ("scheduler",))
@@ -192,7 +192,7 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
 
 
 def the_depot(roles: Sequence[Role]) -> Role | None:
-    """Return the role that serves artifacts. Raise `RoleError` where two do."""
+    """Return the role that serves artifacts. Raise `RoleError` for two."""
     depots = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
     if len(depots) > 1:
         raise depots[1].wrong(f"serves artifacts, as does {depots[0].name}", ("services",))
@@ -200,7 +200,7 @@ def the_depot(roles: Sequence[Role]) -> Role | None:
 
 
 def _owns(owner: Role, restart: RestartSpec, role: Role) -> bool:
-    """Return whether a role has the unit; one whose name varies is of a role that contributes to the one restarting."""
+    """Return whether a role has the unit. A unit with a variable name belongs to a role that contributes to `role`."""
     if "{{" in restart.name:
         return not role.spec.accepts.keys().isdisjoint(owner.spec.contributes)
     return restart.name in {unit.name for unit in owner.spec.units}

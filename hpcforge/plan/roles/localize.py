@@ -1,4 +1,4 @@
-"""Names that roles declare as Debian's, translated to the distribution of the nodes."""
+"""Translate the Debian names of roles to the distribution of the nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ T = TypeVar("T")
 
 
 def localize(value: T, os: OperatingSystem) -> T:
-    """Replace names in a dataclass, at any depth, by the distribution's own, in the fields that are declared to hold
-    names.
+    """Replace Debian names in a dataclass, at any depth, in the fields that are declared to have names.
 
-    Text stays as it is: roles look up names in a file's text, or in a shell's line, themselves. Raise ValueError where
-    a field is for one package, and there are several or none, or for a package that the release lacks.
+    Text does not change: roles look up names in a file's text, or in a shell's line, themselves. Raise ValueError for
+    several packages or none in a field for one package, or for a package that the release lacks.
     """
     if os.names.all_as_in_debian:  # a plan has millions of parts
         for name in getattr(value, "packages", ()):
@@ -32,7 +31,7 @@ def localize(value: T, os: OperatingSystem) -> T:
 
 @cache
 def _subjects(dataclass_type: Any) -> Mapping[str, LocalName | None]:
-    """Return the subject of each field's names; None: it has no name, or names inside of it."""
+    """Return the subject of each field's names; None: no names, or only names in its parts."""
     hints = get_type_hints(dataclass_type, include_extras=True)
     by_field = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(dataclass_type)}
     return {

@@ -1,10 +1,10 @@
-"""The Jinja environment of roles: it reaches plain data and nothing else, and every rendering has bounds.
+"""The Jinja environment of roles: it reaches only plain data, and every rendering has bounds.
 
-A role's folder may be untrusted, and verbs that change no node evaluate its content. So templates get no
-attribute that begins with `_`, no method but those listed here and those of `hpcforge.cluster`, which are pure, and
-no filter that is not listed. Time is counted in steps, not seconds, so that a role ends the same way on every machine:
-about one step for each part of a template that is evaluated, and one for each list entry or 16 characters that an
-operation reads. A value has a largest size, checked before it is made.
+A role's folder may be untrusted, and commands that change no node evaluate its content. So templates get no attribute
+that begins with `_`, only the methods listed here and the pure ones of `hpcforge.cluster`, and only the listed filters.
+Steps replace seconds, so that a role ends the same way on every machine: about one step for each evaluated part of a
+template, and one for each list entry or 16 characters that an operation reads. The size of a value is limited, and
+checked before the value is made.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from markupsafe import Markup
 
 from hpcforge.cluster.model import Node
 
-MAX_TEXT = 16 << 20  # characters of one rendered text: a node looks at no larger file
-MAX_VALUE = 4 << 20  # characters of text, or entries of a list, that a template holds
+MAX_TEXT = 16 << 20  # characters of one rendered text: a node reads no larger file
+MAX_VALUE = 4 << 20  # characters of a text, or entries of a list
 MAX_SOURCE = 256 << 10  # characters of a template
 _MAX_BITS = 1024  # of a whole number
-_MAX_WIDTH = 10_000  # to which text is padded, or indented
+_MAX_WIDTH = 10_000  # of padded or indented text
 # Steps, about two million a second. Of the shipped roles the largest text takes 300 a node, all together 6,000 a node.
 _ONE, _ONE_A_NODE = 3_000_000, 2_000
 _ALL, _ALL_A_NODE = 30_000_000, 20_000
-_RENDERING = 50  # steps of a rendering, whatever is in it
+_RENDERING = 50  # fixed steps of each rendering
 _CHARACTERS_A_STEP = 16
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS: tuple[type[Any], ...] = (list, tuple, dict, set, frozenset, MappingProxyType)
-_DEEP = frozenset({str, Markup, *_LISTS})  # the types of entries that are looked through themselves
+_DEEP = frozenset({str, Markup, *_LISTS})  # types of entries whose size counts
 _SIZED: tuple[type[Any], ...] = (range, *(type(getattr({}, name)()) for name in ("keys", "values", "items")))
 _PLAIN = _SCALARS | {list, tuple, dict}
 _OF_STR = """
@@ -63,13 +63,13 @@ reject rejectattr reverse select selectattr sort title tojson trim truncate uniq
 
 
 class TooMuchError(TemplateRuntimeError):
-    """A text or an expression takes more than it may."""
+    """A text or an expression takes more steps or space than allowed."""
 
     hint = "a role renders what a cluster of this size needs: loop over less, or make smaller texts"
 
 
 class Meter:
-    """The steps that are left of one rendering, and of all that a compile does for a cluster of so many nodes."""
+    """The remaining steps of one rendering, and of the whole compilation for a cluster of `nodes` nodes."""
 
     def __init__(self, nodes: int = 0) -> None:
         self.singular, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
@@ -87,7 +87,7 @@ class Meter:
             raise TooMuchError(f"it takes more than {self.singular:,} steps" if alone else _TOO_MUCH_IN_ALL)
 
     def end(self) -> None:
-        """Count what a rendering took among all."""
+        """Subtract the steps of the rendering from those of all."""
         self.of_all -= _RENDERING + self.budget - self.remaining
 
 
@@ -107,7 +107,7 @@ def counted(nodes: int) -> Iterator[Meter]:
 
 
 class Rendering:
-    """One rendering: a part of what is `counted`; outside of that it has a meter of its own."""
+    """One rendering. It uses the meter of `counted`, or its own outside of that block."""
 
     def __enter__(self) -> None:
         meter = _METER.get(None)
@@ -121,13 +121,13 @@ class Rendering:
 
 
 def spend(steps: int) -> bool:
-    """Count steps of this rendering; true, so that it stands in expressions. Raises TooMuchError."""
+    """Count steps of this rendering. Return true, for use in expressions. Raises TooMuchError."""
     _METER.get().spend(steps)
     return True
 
 
 def size_of(value: Any) -> int:
-    """How much a value is to look at, in steps; of nested lists all that is in them, as often as it stands there."""
+    """Return the steps to read a value; nested lists count with all their content, each time they occur."""
     if isinstance(value, str):
         return len(value) // _CHARACTERS_A_STEP
     if not isinstance(value, _LISTS):
@@ -152,14 +152,14 @@ def _looked_at(value: Any) -> Any:
 
 
 def _check_size(size: int) -> None:
-    """Refuse a value of that size before it is made, and count it."""
+    """Refuse a value that would be too large, and count its steps."""
     if size > MAX_VALUE:
         raise TooMuchError(f"a value of more than {MAX_VALUE:,} characters or entries")
     spend(size // _CHARACTERS_A_STEP)
 
 
 def _text(value: Any) -> str:
-    """Return a value as text. Raises TemplateRuntimeError for an object, whose attribute must be named."""
+    """Return a value as text. Raises TemplateRuntimeError for an object: a template must name an attribute."""
     if isinstance(value, _LISTS):
         _check_size(_CHARACTERS_A_STEP * size_of(value))
         for part in _within(value):
@@ -188,7 +188,7 @@ def shown(value: Any) -> Any:
 
 
 def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
-    """Text of parts. Raises TooMuchError."""
+    """Join parts to a text. Raises TooMuchError."""
     size, texts = 0, []
     for part in parts:
         size += len(part)
@@ -210,7 +210,7 @@ def _join(sandbox: Sandbox, value: Iterable[Any], d: str = "", attribute: str | 
 
 
 def _part(sandbox: Sandbox, value: Any, name: str | int) -> Any:
-    """Return the value that Jinja's filters use for `attribute=`: a name, several with points between, or a place."""
+    """Return the value for `attribute=` of Jinja's filters: by a name, several names with points, or an index."""
     for key in name.split(".") if isinstance(name, str) else [name]:
         value = sandbox.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
     return value
@@ -258,7 +258,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _binary(sign: str, left: Any, right: Any) -> Any:
-    """Return an operation. A result that would be too large is refused before it is made."""
+    """Return the result of an operation. Refuse one that would be too large, before it is made."""
     if isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple):
         _check_sequences(sign, left, right)
     elif isinstance(left, int) and isinstance(right, int):
@@ -317,11 +317,11 @@ class Sandbox(SandboxedEnvironment):
     concat = staticmethod(joined)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """Return the globals and these; jinja's own is a ChainMap, copied at every rendering: half of its time."""
+        """Return the globals and `d`. Jinja makes a ChainMap, copied at every rendering: half of its time."""
         return {**self.globals, **(d or {})}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether a template may have this: data, or one of the methods that are listed."""
+        """Return whether a template may use this: data, or a listed method."""
         if attr.startswith("_") or isinstance(value, ModuleType):
             return False
         if type(obj).__module__.startswith(_OF_CLUSTER):
@@ -347,7 +347,7 @@ class Sandbox(SandboxedEnvironment):
                 if self.is_safe_attribute(obj, attribute, value):
                     return value
         elif isinstance(obj, Undefined):
-            str(obj)  # raises what is wrong with it
+            str(obj)  # raises its error
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -357,7 +357,7 @@ class Sandbox(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> None:
-        """No method `format`: `is_safe_attribute` refuses it."""
+        """Return None: `is_safe_attribute` refuses the method `format`."""
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
         """Evaluate an operation within the sandbox's limits."""
@@ -370,11 +370,11 @@ class Sandbox(SandboxedEnvironment):
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
             spend(size_of(owner))
         elif type(owner).__module__.startswith(_OF_CLUSTER) and not any(isinstance(arg, Node) for arg in args):
-            spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
+            spend(len(getattr(owner, "nodes", ())))  # a method with a node as argument reads no other nodes
         return super().call(__context, __obj, *args, **kwargs)
 
 
-# In place of methods whose result may be of any size.
+# They replace methods with results of any size.
 _OF_TEXT: dict[str, Callable[..., str]] = {"replace": _replace}
 
 
@@ -391,14 +391,14 @@ def metered(tree: nodes.Template) -> nodes.Template:
 
 
 def _meter(node: nodes.Node) -> int:
-    """Put counters into loops and macros, and around what is looked through; the parts of a tree that have none."""
+    """Put counters into loops and macros, and around read operands; return the number of parts without a counter."""
     inside = {id(child): _meter(child) for child in node.iter_child_nodes()}
     size = 1 + sum(inside.values())
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
         if isinstance(node, nodes.For) and node.test is not None:
             node.test = nodes.And(_count(size), node.test, lineno=node.lineno)
         node.body.insert(0, nodes.ExprStmt(_count(size), lineno=node.lineno))
-        # What is in its body it counts by itself, each time.
+        # The counter in its body counts the body, each time.
         return 1 + sum(size for child, size in inside.items() if child not in set(map(id, node.body)))
     if isinstance(node, nodes.Compare):
         node.expr = _counting(node.expr)
@@ -448,7 +448,7 @@ def environment(
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        optimized=False,  # to look for constants at every level of every expression takes longer than it saves
+        optimized=False,  # the search for constants takes longer than it saves
     )
     functions = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
     made.filters = {

@@ -21,7 +21,7 @@ from hpcforge.plan.resources import TYPES, as_templates
 from hpcforge.plan.roles.render import Expression, Template
 from hpcforge.plan.secrets import SecretName, SecretSpec
 
-_DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
+_DOWNLOADS = "downloads"  # a kind that role.yaml does not have: `artifacts` implies it
 _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
@@ -38,7 +38,7 @@ class ResourceSpec(_Spec):
     )
 
 
-_RESERVED = {"role", "nodes", "text", "source", *ResourceSpec.model_fields}  # what no kind can have as a field
+_RESERVED = {"role", "nodes", "text", "source", *ResourceSpec.model_fields}  # names that no field of a kind can have
 
 
 class PackageSpec(ResourceSpec):
