@@ -32,11 +32,11 @@ _OF_SYSTEMD = "systemd-"  # its accounts may differ, also the temporary ones of 
 def shared_folders(cluster: Cluster, node: str) -> list[str]:
     """Return the folders of a node where file owners matter to other nodes."""
     served = [system.path for system in cluster.storage if node == system.server and system.path]
-    mounted = [system.mount for system in cluster.storage if not system.drives and node == _looks(cluster, system)]
+    mounted = [system.mount for system in cluster.storage if not system.drives and node == _reader(cluster, system)]
     return [*served, *mounted]
 
 
-def _looks(cluster: Cluster, system: FileSystem) -> str | None:
+def _reader(cluster: Cluster, system: FileSystem) -> str | None:
     """Return the node that reads a mounted file system: the head, else the first where no node serves it."""
     head = cluster.slurm.controller
     if head in system.known:
@@ -47,7 +47,7 @@ def _looks(cluster: Cluster, system: FileSystem) -> str | None:
 def number_conflicts(
     cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation], head: Observation | None
 ) -> Iterator[Obstacle]:
-    """Yield an obstacle for each account with another number than on the head; none while the head is silent."""
+    """Yield an obstacle for each account with another number than on the head. Without the head's answer there are none."""
     if head is None or head.accounts is None:
         return
     owners = _owners(reachable, head.accounts)
@@ -146,7 +146,7 @@ def _package_account(host: _Host, name: str, account: PackageAccount) -> Iterato
 
 
 def _other_number(host: _Host, name: str, number: int) -> Iterator[Obstacle]:
-    """Compare both numbers with the head's, or the package's where the head has none yet."""
+    """Compare both numbers with the head's, or with the package's if the head lacks the account."""
     differs = {
         kind: (local, expected)
         for kind in ("account", "group")

@@ -218,7 +218,7 @@ def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequenc
 
 
 def _check_chosen(cluster: Cluster, roles: Sequence[Role], contributions: Contributions) -> None:
-    """Raise `UnfitError` for a value that names none of the items that roles contribute."""
+    """Raise `UnfitError` for a value that is not a name of a contributed item."""
     unique = {kind: spec.unique for role in roles for kind, spec in role.spec.accepts.items()}
     for role in roles:
         for name, variable in role.spec.vars.items():

@@ -30,7 +30,7 @@ class _Spec(BaseModel):
 
 
 class ResourceSpec(_Spec):
-    """What every resource may say: whether, and for each of what."""
+    """The fields of every resource: its condition and its loop."""
 
     when: Expression = Field(_TRUE, description="It exists if this is true.")
     for_each: Expression | None = Field(
@@ -276,7 +276,7 @@ class CollectionSpec(_Spec):
 
 
 class GoingSpec(_Spec):
-    """What a site's Ansible role may say: its collections, and what becomes of its results when the role goes."""
+    """The fields of a site's Ansible role: its collections, and the rules for its removal."""
 
     description: str = Field("", description="What the role is for.")
     collections: tuple[CollectionSpec, ...] = Field(
@@ -289,7 +289,7 @@ class GoingSpec(_Spec):
 
 
 class RoleSpec(GoingSpec):
-    """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
+    """The fields of `role.yaml`, but for the kinds of resources, which come from their table."""
 
     not_keys: ClassVar[Mapping[str, str]] = {
         "ports": "since 0.2 write `contributes: {open_ports: [...]}`",
