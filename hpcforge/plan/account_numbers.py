@@ -47,7 +47,7 @@ def _reader(cluster: Cluster, system: FileSystem) -> str | None:
 def number_conflicts(
     cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation], head: Observation | None
 ) -> Iterator[Obstacle]:
-    """Yield an obstacle for each account with another number than on the head. Without the head's answer there are none."""
+    """Yield an obstacle for each account with another number than on the head; without the head's answer, none."""
     if head is None or head.accounts is None:
         return
     owners = _owners(reachable, head.accounts)
