@@ -11,16 +11,16 @@ from hpcforge.cluster.model import Cluster, GpuModel, Gpus
 from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
 
-MARK = "hpcforge: "  # our drains carry it, and only those are resumed
-# What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
+MARK = "hpcforge: "  # hpcforge's drains have it, and hpcforge resumes only these
+# slurmctld's own reasons when a node registers with less than slurm.conf declares, the judgement of hpcforge, too.
 _SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count", "gres/shard count")
 
-_TOLD = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what is said of GPUs of a kind
+_REPORT_FACT = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # the fact with the driver's report, by kind of GPU
 
 
 @dataclass(frozen=True)
 class DeclaredWorker:
-    """What a worker must show to be admitted. Memory is what is declared less what is kept from jobs."""
+    """The hardware that a worker must show to be admitted. `needed_memory_mib` excludes the reserve."""
 
     node: str
     memory_mib: int
@@ -29,23 +29,23 @@ class DeclaredWorker:
     gpus: int
     gpu_model: str
     gpu_kind: Literal["fake", "nvidia", "amd"]
-    mig: Layout = ()  # what its GPUs are cut into; none: they are whole
-    gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
-    driver: str | None = None  # the version of its GPUs' driver; None: not said
-    gets_driver: bool = False  # a role brings that version, and looks whether it is there
-    accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
+    mig: Layout = ()  # the declared instances of its GPUs; none: whole GPUs
+    gpu_known: GpuModel = field(default_factory=GpuModel)  # the catalog's entry for its model
+    driver: str | None = None  # the version of its GPUs' driver; None: not set
+    gets_driver: bool = False  # a role installs that version and checks it
+    accepts: tuple[str, ...] = ()  # accepted faults of its GPUs
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """One thing that a node has less of than it declares, and the override that would accept it."""
+    """A resource of which a node has less than declared, and the override that accepts it."""
 
     node: str
     what: str
     declared: str
     observed: str
     override: str
-    todo: str = ""  # what would mend it, where that can be said
+    todo: str = ""  # the remedy, if one is known
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,17 @@ def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
 
 
 def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
-    """Return the shortfalls of a worker's facts. `gpus_ready`: its device files should be there by now, so they are
-    counted.
+    """Return the shortfalls of a worker's facts. `gpus_ready`: device files should exist by now, so they count.
 
-    A driver that answers is believed before that, too. Values that a role sets are not judged here (MIG layout,
-    version of an installed driver): the role checks them after its change, and these facts may be older. A node that
-    waits for its turn to get another driver is no worse than it was.
+    Before that, only a driver that answers counts. Values that a role sets are not judged here (MIG layout, version of
+    an installed driver): the role checks them after its change, and these facts may be older. A node that waits for
+    another driver is no worse than before.
     """
-    found = []
+    short = []
     memory_mib = int(facts["memory_kib"]) // 1024
     if memory_mib < worker.needed_memory_mib:
         observed = f"{memory_mib / 1024:.1f} GiB"
-        found.append(
+        short.append(
             Shortfall(
                 worker.node,
                 "memory",
@@ -106,7 +105,7 @@ def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: boo
             )
         )
     if int(facts["cpus"]) < worker.cpus:
-        found.append(
+        short.append(
             Shortfall(
                 worker.node,
                 "CPUs",
@@ -116,60 +115,60 @@ def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: boo
                 f'reason: "has {facts["cpus"]} CPUs"}}',
             )
         )
-    nvml = _told(worker, facts)
+    nvml = _driver_report(worker, facts)
     answers = nvml is not None and not nvml["error"]
-    return (*found, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
+    return (*short, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
 
 
 def has_to_be_asked_again(worker: DeclaredWorker, facts: Mapping[str, Any]) -> bool:
-    """Whether a worker's driver reported faults. Only an observation asks it, and later work may have fixed them:
-    NVLinks are down until Fabric Manager runs, whose role comes after the restart that brings the driver.
+    """Return whether a worker's driver reported faults. Later work may have fixed them since the observation:
+    NVLinks are down until Fabric Manager runs, and its role follows the restart that loads the driver.
     """
-    return _told(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
+    return _driver_report(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
 
 
-def _told(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nvml | None:
-    """Return the driver's report, if it is the driver of the declared GPUs."""
-    told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None
-    return told
+def _driver_report(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nvml | None:
+    """Return the report of the declared GPUs' driver, if there is one."""
+    report: rules.Nvml | None = facts.get(_REPORT_FACT[worker.gpu_kind]) if worker.gpus else None
+    return report
 
 
 def gpu_shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
     """Return the shortfalls of a worker's GPUs: their number and, with a driver, its reports on each GPU.
 
-    `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
+    `of_roles`: also judge what roles set: the declared MIG instances, the version of an installed driver.
     """
-    nvml = _told(worker, facts)
+    nvml = _driver_report(worker, facts)
     counted = rules.working(nvml) if nvml else None
-    seen = int(facts.get("gpus", {}).get(worker.gpu_kind, 0)) if counted is None else counted
-    found = []
-    if seen < worker.gpus:
-        where = rules.missing(nvml) if nvml and counted is not None else ""
-        found.append(
+    count = int(facts.get("gpus", {}).get(worker.gpu_kind, 0)) if counted is None else counted
+    short = []
+    if count < worker.gpus:
+        lost = rules.missing(nvml) if nvml and counted is not None else ""
+        short.append(
             Shortfall(
                 worker.node,
                 "GPUs",
                 str(worker.gpus),
-                f"{seen} ({where})" if where else str(seen),
-                f"{worker.node}: {{gpus: {{model: {worker.gpu_model}, count: {seen}}}, "
-                f'reason: "has {seen} of {worker.gpus} GPUs"}}',
-                rules.MEND_LOST if where else "",
+                f"{count} ({lost})" if lost else str(count),
+                f"{worker.node}: {{gpus: {{model: {worker.gpu_model}, count: {count}}}, "
+                f'reason: "has {count} of {worker.gpus} GPUs"}}',
+                rules.MEND_LOST if lost else "",
             )
         )
     mig = worker.mig if of_roles or not worker.mig else None
     driver = worker.driver if of_roles or not worker.gets_driver else None
-    said = rules.faults(nvml, worker.gpu_known, driver, mig) if nvml else ()
-    faults = [fault for fault in said if fault.kind not in worker.accepts]
+    reported = rules.faults(nvml, worker.gpu_known, driver, mig) if nvml else ()
+    faults = [fault for fault in reported if fault.kind not in worker.accepts]
     accept = ", ".join(dict.fromkeys((*worker.accepts, *(fault.kind for fault in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'
-    found += [
+    short += [
         Shortfall(worker.node, fault.what, fault.declared, fault.observed, override, fault.todo) for fault in faults
     ]
-    return tuple(found)
+    return tuple(short)
 
 
 def drains(
-    found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
+    shortfalls: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
 ) -> tuple[DrainOrder, ...]:
     """Return the orders to Slurm that drain exactly the nodes with a shortfall.
 
@@ -177,16 +176,16 @@ def drains(
     drained for another reason stays drained; a node in `keep` is not resumed.
     """
     short: dict[str, list[Shortfall]] = {}
-    for shortfall in found:
+    for shortfall in shortfalls:
         short.setdefault(shortfall.node, []).append(shortfall)
     orders = []
     for node, (state, reason) in slurm_nodes.items():
         drained = nodes.drained(state)
         if node in short and not drained:
-            said = ", ".join(
+            text = ", ".join(
                 f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}" for shortfall in short[node]
             )
-            orders.append(DrainOrder(node, "drain", MARK + said))
+            orders.append(DrainOrder(node, "drain", MARK + text))
         elif node not in short and node not in keep and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
             orders.append(DrainOrder(node, "resume", reason))
     return tuple(orders)

@@ -1,8 +1,7 @@
 """The node data that a role's text depends on. It is rendered once for all nodes with the same data.
 
-A text asks for attributes that many nodes share, whether a name is among some (`node.name in cluster.services.dns.on`),
-or a method of the cluster (`cluster.file_systems(node)`). What else it may do with `node` is not followed: then it is
-rendered for each node.
+A text reads attributes that many nodes share, tests a name (`node.name in cluster.services.dns.on`), or calls a method
+of the cluster (`cluster.file_systems(node)`). A text with any other use of `node` is rendered for each node.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hpcforge.plan.roles.render import Context, Jinja, attribute, evaluate_tree
 from hpcforge.plan.roles.sandbox import uncounted
 
 T = TypeVar("T")
-# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
+# Attributes with equal values on many nodes; others differ by node, or cannot be a key.
 _SHARED = frozenset(
     {
         *("group", "functions", "hardware", "rack", "fabrics", "gpus", "certified"),
@@ -34,16 +33,16 @@ _AMONG, _IS = frozenset({"in", "notin"}), frozenset({"eq", "ne"})
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A part of a text that depends on a node by one answer."""
+    """A part of a text that depends on a node through one answer."""
 
-    about: nodes.Expr  # what is the same for all nodes
-    asks: str  # "in": whether the node's name is in it; "eq": is it; else the method that is called with the node
+    about: nodes.Expr  # the operand with one value for all nodes
+    asks: str  # "in": the operand contains the node's name; "eq": equals it; else the method called with the node
 
     def answers(self, context: Context) -> Callable[[Node], Hashable]:
-        """Return what answers it for a node.
+        """Return the function that answers it for a node.
 
-        If there is no answer, because a list is missing for example, rendering fails on every node that asks. So all
-        nodes have the same answer.
+        Without an answer, because a list is missing for example, rendering fails on every node with this question. So
+        all nodes have the same answer.
         """
         try:
             about = evaluate_tree(self.about, context)
@@ -55,7 +54,7 @@ class Question:
             names = about if isinstance(about, str) else _names(about)
             return lambda node: node.name in names
         method = attribute(about, self.asks)
-        return _called(method) if isinstance(method, MethodType) else _nothing
+        return _caller(method) if isinstance(method, MethodType) else _nothing
 
 
 def _nothing(node: Node) -> None:  # noqa: ARG001
@@ -67,32 +66,32 @@ def _names(value: object) -> frozenset[str]:
     return frozenset(name for name in listed if isinstance(name, str))
 
 
-def _called(method: MethodType) -> Callable[[Node], Hashable]:
+def _caller(method: MethodType) -> Callable[[Node], Hashable]:
     def answer(node: Node) -> Hashable:
         try:
-            found: Hashable = method(node)
-        except Exception:  # the text that calls it so is told
+            returned: Hashable = method(node)
+        except Exception:  # rendering the text reports it
             return None
         try:
-            hash(found)
+            hash(returned)
         except TypeError:
-            return object()  # no other node's is equal
-        return found
+            return object()  # differs from the answer of any other node
+        return returned
 
     return answer
 
 
 @dataclass(frozen=True)
 class MadeOnce(Generic[T]):
-    """What is made for a node, made once for all nodes with the same answers."""
+    """The values made for nodes, one for all nodes with the same answers."""
 
-    asked: tuple[str | Question, ...] | None  # of a node: attributes, and questions; None: it is each node's own
-    context: Context = field(default_factory=dict)  # what texts of the role see, without `node`
+    parts: tuple[str | Question, ...] | None  # attributes and questions; None: each node has its own value
+    context: Context = field(default_factory=dict)  # the names that the role's texts may use, but for `node`
     made: dict[tuple[Hashable, ...], T] = field(default_factory=dict)  # by the answers
 
     def get(self, node: Node, make: Callable[[Node], T], *more: Hashable) -> T:
-        """`more` is what it is made from besides."""
-        if self.asked is None:
+        """Return the node's value; make it if needed. `more`: other inputs of the value."""
+        if self.parts is None:
             return make(node)
         key = (self._answers(node), *more)
         if key not in self.made:
@@ -101,60 +100,60 @@ class MadeOnce(Generic[T]):
 
     @cached_property
     def _answers(self) -> Callable[[Node], Hashable]:
-        """What a node answers to all that is asked."""
-        found: list[Callable[[Node], Hashable]] = [
-            attrgetter(part) if isinstance(part, str) else part.answers(self.context) for part in self.asked or ()
+        """The function that returns a node's answers to all parts."""
+        getters: list[Callable[[Node], Hashable]] = [
+            attrgetter(part) if isinstance(part, str) else part.answers(self.context) for part in self.parts or ()
         ]
-        if len(found) < 2:  # of most texts
-            return found[0] if found else _nothing
-        return lambda node: tuple([answer(node) for answer in found])
+        if len(getters) < 2:  # most texts
+            return getters[0] if getters else _nothing
+        return lambda node: tuple([answer(node) for answer in getters])
 
 
 def asked_of(texts: Iterable[object]) -> tuple[str | Question, ...] | None:
-    """Return what the role's texts ask of `node`, attributes first; None if that may be more than the shared ones.
+    """Return the parts of `node` that the role's texts use, attributes first; None if others than the shared may occur.
 
-    A value that is neither `Expression` nor `Template` asks nothing.
+    A value that is neither `Expression` nor `Template` uses none.
     """
-    found: set[str | Question] = set()
+    all_parts: set[str | Question] = set()
     for text in texts:
         if isinstance(text, Jinja):
-            asked = _asked(text)
-            if asked is None:
+            parts = _node_parts(text)
+            if parts is None:
                 return None
-            found |= asked
-    questions = [part for part in found if isinstance(part, Question)]
-    return (*sorted(part for part in found if isinstance(part, str)), *questions)
+            all_parts |= parts
+    questions = [part for part in all_parts if isinstance(part, Question)]
+    return (*sorted(part for part in all_parts if isinstance(part, str)), *questions)
 
 
 def speaks_of_node(text: object) -> bool:
-    """Whether a text of a role needs to know which node it is for."""
-    return isinstance(text, Jinja) and _asked(text) != frozenset()
+    """Return whether a text of a role uses `node`."""
+    return isinstance(text, Jinja) and _node_parts(text) != frozenset()
 
 
 @lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
-def _asked(text: Jinja) -> frozenset[str | Question] | None:
-    """Return what a text asks of `node`; None: perhaps all, or what differs by node.
+def _node_parts(text: Jinja) -> frozenset[str | Question] | None:
+    """Return the parts of `node` that a text uses; None: perhaps all, or parts that differ by node.
 
-    A `node` that stands alone may become anything: another name, an argument, a filter's value.
+    A `node` on its own may become anything: another name, an argument, a filter's value.
     """
     if "node" not in str(text):  # most texts
         return frozenset()
     tree = text.tree()
     parts = list(tree.find_all((nodes.Call, nodes.Compare, nodes.Getattr, nodes.Getitem, nodes.Name, nodes.Macro)))
-    # As in `for node in cluster.nodes`: another one, at least there. To tell where, jinja2 generates code.
+    # `for node in cluster.nodes` declares another `node`, at least there. jinja2 generates code to resolve the name.
     if any(_declares(part, {"node"}) for part in parts) and "node" not in meta.find_undeclared_variables(tree):
         return frozenset()
-    plain = any(_declares(part, _CLUSTER) for part in parts)  # then `cluster` may be something else, too
-    found = {} if plain else {id(name): question for part in parts for name, question in _question(part)}
-    others = [part for part in parts if _is_node(part) and id(part) not in found]
-    named = {id(part.node): part.attr for part in parts if isinstance(part, nodes.Getattr)}
-    named |= {id(part.node): _constant(part.arg) for part in parts if isinstance(part, nodes.Getitem)}
-    attributes = {named.get(id(part), "") for part in others}
-    return frozenset({*attributes, *found.values()}) if attributes <= _SHARED else None
+    plain = any(_declares(part, _CLUSTER) for part in parts)  # then `cluster` may be another value, too
+    questions = {} if plain else {id(name): question for part in parts for name, question in _question(part)}
+    others = [part for part in parts if _is_node(part) and id(part) not in questions]
+    names = {id(part.node): part.attr for part in parts if isinstance(part, nodes.Getattr)}
+    names |= {id(part.node): _constant(part.arg) for part in parts if isinstance(part, nodes.Getitem)}
+    attributes = {names.get(id(part), "") for part in others}
+    return frozenset({*attributes, *questions.values()}) if attributes <= _SHARED else None
 
 
 def _question(part: nodes.Node) -> Iterable[tuple[nodes.Node, Question]]:
-    """Yield the `node` that a part asks about, with the question, if it is one that is followed."""
+    """Yield the `node` in a part, with its question, if hpcforge can evaluate it."""
     if isinstance(part, nodes.Compare) and len(part.ops) == 1:
         [operand] = part.ops
         left, right = part.expr, operand.expr
@@ -169,13 +168,13 @@ def _question(part: nodes.Node) -> Iterable[tuple[nodes.Node, Question]]:
 
 
 def _is_name(part: nodes.Expr) -> bool:
-    """Whether it is `node.name`."""
+    """Return whether it is `node.name`."""
     bare = uncounted(part)
     return isinstance(bare, nodes.Getattr) and bare.attr == "name" and _is_node(bare.node)
 
 
 def _of_cluster(part: nodes.Expr) -> bool:
-    """Whether a part has the same value for all nodes."""
+    """Return whether a part has the same value for all nodes."""
     names = [*part.find_all(nodes.Name), *([part] if isinstance(part, nodes.Name) else [])]
     return all(name.ctx == "load" and name.name in _CLUSTER for name in names)
 

@@ -33,28 +33,33 @@ class Scope:
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
-    take_over: bool = False  # what another cluster left is kept aside
+    take_over: bool = False  # rename old state of another cluster
 
 
 EVERYTHING = Scope()
 
 
-def node_changes(roles: Sequence[DesiredRole], seen: Observation, bare: Bare) -> Iterator[tuple[DesiredRole, Change]]:
+def node_changes(
+    roles: Sequence[DesiredRole], observation: Observation, bare: Bare
+) -> Iterator[tuple[DesiredRole, Change]]:
     """Yield the roles with a change. Roles restart units of others on their node."""
     scope = bare.scope
-    wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
-    if not seen.python and seen.receipt is None:
+    selected = [role for role in roles if scope.only is None or role.role in scope.only]
+    if not observation.python and observation.receipt is None:
         own: dict[str, RoleNeed] = {}
-        yield from ((wanted, change.on(seen.node, own)) for wanted in wanted_roles if (change := bare.change(wanted)))
+        yield from ((role, change.on(observation.node, own)) for role in selected if (change := bare.change(role)))
         return
-    differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
+    differs = {
+        role.role: observation.differs.get(role.role, {}) if observation.python else nothing_there(role)
+        for role in selected
+    }
     changed = _Changed(
         {name for difference in differs.values() for _, name in _differing(difference)}, bare.texts, _disturbers(roles)
     )
-    for wanted in wanted_roles:
-        change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
+    for role in selected:
+        change = _judged_change(role, differs[role.role], changed, observation, scope)
         if change:
-            yield wanted, change.on(seen.node)
+            yield role, change.on(observation.node)
 
 
 @dataclass(frozen=True)
@@ -66,21 +71,21 @@ class _Changed:
     disturbers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # unit -> paths of other roles
 
     def only_in(self, lines: str, change: ResourceChange) -> bool:
-        """Return True if it is known that a file changes only in lines which match an expression."""
+        """Return True if a file certainly changes only in lines that match an expression."""
         file, old = change.resource, change.found.get("text")
         new = self.texts.get(file.text or "") if isinstance(file, File) and not file.holds else None
         if old is None or new is None:
-            return False  # in which line a secret stands in the old text is not known
+            return False  # the line of a secret in the old text is unknown
         others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
         return next(others) == next(others)
 
 
 def _disturbers(roles: Iterable[DesiredRole]) -> dict[str, list[str]]:
-    """Return the paths of roles that restart a unit of another role when they change, by that unit."""
-    found: dict[str, list[str]] = {}
-    for restart in (restart for wanted in roles for restart in wanted.restarts):
-        found.setdefault(restart.unit, []).extend(restart.watches)
-    return found
+    """Return, by unit, the paths whose change restarts a unit of another role."""
+    paths: dict[str, list[str]] = {}
+    for restart in (restart for role in roles for restart in role.restarts):
+        paths.setdefault(restart.unit, []).extend(restart.watches)
+    return paths
 
 
 _NOTHING_CHANGED = _Changed(frozenset(), {})
@@ -88,101 +93,107 @@ _NOTHING_CHANGED = _Changed(frozenset(), {})
 
 @dataclass(frozen=True)
 class Bare:
-    """What changes on nodes that have nothing: the same on all that are to have the same."""
+    """The changes on new nodes, made once for all nodes with the same desired role."""
 
     texts: Mapping[str, str]
     scope: Scope
-    changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
+    changes: dict[int, Change] = field(default_factory=dict)  # by id of the desired role
 
-    def change(self, wanted: DesiredRole) -> Change:
+    def change(self, role: DesiredRole) -> Change:
         """Return the change of a role; false where nothing changes."""
-        if id(wanted) not in self.changes:
-            seen = Observation("", python=False)
-            # every unit is started, whatever it watches
-            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), _NOTHING_CHANGED, seen, self.scope)
-        return self.changes[id(wanted)]
+        if id(role) not in self.changes:
+            observation = Observation("", python=False)
+            # every unit starts, regardless of the paths it watches
+            self.changes[id(role)] = _judged_change(
+                role, nothing_there(role), _NOTHING_CHANGED, observation, self.scope
+            )
+        return self.changes[id(role)]
 
 
 def _judged_change(
-    wanted: DesiredRole, difference: Difference, changed: _Changed, seen: Observation, scope: Scope
+    role: DesiredRole, difference: Difference, changed: _Changed, observation: Observation, scope: Scope
 ) -> Change:
     """Return the change, with reason and disruption; false where nothing changes."""
-    forced = wanted.role in scope.forced
-    change = _change(wanted, difference, changed, forced)
+    forced = role.role in scope.forced
+    change = _change(role, difference, changed, forced)
     if scope.take_over:
-        old = (found["name"] for found in seen.obstacles if (found["role"], found["kind"]) == (wanted.role, OLD_STATE))
+        old = (
+            obstacle["name"]
+            for obstacle in observation.obstacles
+            if (obstacle["role"], obstacle["kind"]) == (role.role, OLD_STATE)
+        )
         change = replace(change, renames=tuple(old))
-    unnoted = _unnoted(wanted, seen)
+    unnoted = _unnoted(role, observation)
     if not change and not unnoted:
         return change
-    does = _disruptions(wanted, change)
+    does = _disruptions(role, change)
     return replace(
         change,
         noted=not unnoted,
-        reason=_reason(wanted.role, change, seen, forced, unnoted),
-        disruption=worst(does.values()) if seen.configured else "none",
+        reason=_reason(role.role, change, observation, forced, unnoted),
+        disruption=worst(does.values()) if observation.configured else "none",
         reboot=tuple(part for part, disruption in does.items() if disruption == "reboot"),
     )
 
 
-def _unnoted(wanted: DesiredRole, seen: Observation) -> bool:
-    return wanted.role in ((seen.receipt or {}).get("unowned") or ())
+def _unnoted(role: DesiredRole, observation: Observation) -> bool:
+    return role.role in ((observation.receipt or {}).get("unowned") or ())
 
 
-def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forced: bool) -> Change:
-    found = {unit["name"]: unit for unit in difference.get("units", ())}
-    due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
+def _change(role: DesiredRole, difference: Difference, changed: _Changed, forced: bool) -> Change:
+    unit_states = {unit["name"]: unit for unit in difference.get("units", ())}
+    due = bool(difference.get("reboot"))  # checks mean nothing before the restart
     failed = () if due else tuple((check["name"], str(check["detail"])) for check in difference.get("checks", ()))
-    packages = _named(wanted.packages, difference.get("packages", ()))
-    resources = _resources(wanted, difference)
-    opaque = _opaque(wanted, difference, failed, changed.names, forced)
-    own_work = bool(packages or resources or found or opaque)
-    again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
-    units = [_unit(unit, found.get(unit.name), resources, changed, again) for unit in wanted.units]
+    packages = _select(role.packages, difference.get("packages", ()))
+    resources = _resources(role, difference)
+    opaque = _opaque(role, difference, failed, changed.names, forced)
+    own_work = bool(packages or resources or unit_states or opaque)
+    cause = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
+    units = [_unit(unit, unit_states.get(unit.name), resources, changed, cause) for unit in role.units]
     return Change(
-        needs=wanted.needs,
+        needs=role.needs,
         packages=packages,
         removes=tuple(
             PackageRemoval(removal["name"], tuple(removal["by"])) for removal in difference.get("removes", ())
         ),
-        unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
+        unforeseen=_select(role.packages, difference.get("unforeseen", ())),
         resources=resources,
         units=tuple(unit for unit in units if unit is not None),
         opaque=opaque,
         failed_checks=() if own_work else failed,
-        checks=wanted.checks,
-        programs=wanted.programs,
-        listens=wanted.listens,
-        owns=_owns(wanted),
-        old_state=wanted.old_state,
-        guard=wanted.guard,
-        shape=wanted.shape,
+        checks=role.checks,
+        programs=role.programs,
+        listens=role.listens,
+        owns=_owns(role),
+        old_state=role.old_state,
+        guard=role.guard,
+        shape=role.shape,
         reboot=("due",) if due else (),
     )
 
 
-def _owns(wanted: DesiredRole) -> OwnedResources:
-    named = by_kind(wanted.resources, (resource.named for resource in wanted.resources))
+def _owns(role: DesiredRole) -> OwnedResources:
+    grouped = by_kind(role.resources, (resource.named for resource in role.resources))
     return OwnedResources(
-        packages=wanted.packages,
-        resources={kind: tuple(names) for kind, names in named.items()},
-        units=tuple(unit.name for unit in wanted.units),
-        trees=tuple(tree.path for tree in wanted.trees),
-        on_remove=wanted.on_remove,
-        leaves=wanted.leaves,
-        disrupts=wanted.disrupts.get("opaque", "none") if wanted.trees else "none",
+        packages=role.packages,
+        resources={kind: tuple(names) for kind, names in grouped.items()},
+        units=tuple(unit.name for unit in role.units),
+        trees=tuple(tree.path for tree in role.trees),
+        on_remove=role.on_remove,
+        leaves=role.leaves,
+        disrupts=role.disrupts.get("opaque", "none") if role.trees else "none",
     )
 
 
-def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted: bool) -> Reason:
-    """Return the one word for why: the most important cause comes first."""
-    if not seen.configured:
+def _reason(role: str, change: Change, observation: Observation, forced: bool, unnoted: bool) -> Reason:
+    """Return the most important reason."""
+    if not observation.configured:
         return "new node"
     if forced:
         return "forced"
     if change.failed_checks:
         return "check failed"
-    if any(reversal["role"] == role for reversal in seen.reverted):
+    if any(reversal["role"] == role for reversal in observation.reverted):
         return "reverted"
     if any(resource_change.resource.drifted(resource_change.found) for resource_change in change.resources):
         return "drifted"
@@ -200,21 +211,21 @@ def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted:
     return "to be noted"
 
 
-def _disruptions(wanted: DesiredRole, change: Change) -> dict[RebootCause, Disruption]:
-    """Return the disruption of each changed part; starting or reloading a unit does not disrupt it."""
+def _disruptions(role: DesiredRole, change: Change) -> dict[RebootCause, Disruption]:
+    """Return the disruption of each changed part; starting or reloading a unit disrupts nothing."""
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
-        does["packages"] = wanted.disrupts.get("packages", "none")
+        does["packages"] = role.disrupts.get("packages", "none")
     for resource_change in change.resources:
-        does[resource_change.resource.kind] = wanted.disrupts.get(resource_change.resource.kind, "none")
+        does[resource_change.resource.kind] = role.disrupts.get(resource_change.resource.kind, "none")
     if any(action == "restart" for unit in change.units for action in unit.actions):
-        does["units"] = wanted.disrupts.get("units", "restart")
+        does["units"] = role.disrupts.get("units", "restart")
     if change.opaque:
-        does["opaque"] = wanted.disrupts.get("opaque", "none")
+        does["opaque"] = role.disrupts.get("opaque", "none")
     return does
 
 
-def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
+def _select(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
     absent = set(missing)
     return tuple(name for name in names if name in absent)
 
@@ -228,49 +239,49 @@ def _differing(difference: Difference) -> dict[tuple[str, str], ActualState]:
     }
 
 
-def _resources(wanted: DesiredRole, difference: Difference) -> tuple[ResourceChange, ...]:
-    found = _differing(difference)
-    places = ((resource, (resource.kind, resource.named)) for resource in wanted.resources)
-    return tuple(ResourceChange(resource, found[place]) for resource, place in places if place in found)
+def _resources(role: DesiredRole, difference: Difference) -> tuple[ResourceChange, ...]:
+    states = _differing(difference)
+    places = ((resource, (resource.kind, resource.named)) for resource in role.resources)
+    return tuple(ResourceChange(resource, states[place]) for resource, place in places if place in states)
 
 
 def _unit(
     unit: Unit,
-    found: Mapping[str, Any] | None,
+    state: Mapping[str, Any] | None,
     own: Sequence[ResourceChange],
     changed: _Changed,
-    again: str | None,
+    cause: str | None,
 ) -> UnitChange | None:
-    """Return the change of a unit, and why; `own` are the changes of its role."""
+    """Return the change of a unit with its reason; `own` are the changes of its role."""
     actions: list[Action] = []
     reasons = []
-    if found is not None and not found["enabled"]:
+    if state is not None and not state["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
     disturbing = [path for path in changed.disturbers.get(unit.name, ()) if path in changed.names]
     touched = [*(path for path in unit.watches if path in changed.names), *disturbing]
-    if found is not None and found["active"] != "active":
-        actions.append("restart" if found["active"] == "activating" else "start")
-        reasons.append(str(found["active"]))
+    if state is not None and state["active"] != "active":
+        actions.append("restart" if state["active"] == "activating" else "start")
+        reasons.append(str(state["active"]))
     elif touched:
-        more = found is not None and found["restart_pending"]  # of an earlier run, and not known what
+        more = state is not None and state["restart_pending"]  # from an earlier run, with unknown files
         rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
         rereads = rereads and not disturbing
         actions.append("refresh" if unit.refresh and rereads else "restart")
         reasons.append(f"{', '.join(touched)} changed")
-    elif found is not None and found["restart_pending"]:
-        actions.append("restart")  # which files it was is not known any more
+    elif state is not None and state["restart_pending"]:
+        actions.append("restart")  # the changed files are no longer known
         reasons.append("an earlier run changed its files and was interrupted")
-    elif again is not None:
+    elif cause is not None:
         actions.append("restart")
-        reasons.append(again)
+        reasons.append(cause)
     if not actions:
         return None
     return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
 
 
 def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
-    """Return the files for whose change, if they have one, a refresh is enough."""
+    """Return the files that need only a refresh if they change."""
     lines = {reread.path: reread.lines for reread in unit.rereads}
     changes = {change.resource.named: change for change in own}
     return {
@@ -281,16 +292,16 @@ def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set
 
 
 def _opaque(
-    wanted: DesiredRole, difference: Difference, failed: tuple[tuple[str, str], ...], changed: Set[str], forced: bool
+    role: DesiredRole, difference: Difference, failed: tuple[tuple[str, str], ...], changed: Set[str], forced: bool
 ) -> OpaqueChange | None:
-    if wanted.opaque is None:
+    if role.opaque is None:
         return None
     old = difference.get("opaque")
     if old is not None:
-        why = {None: "first run", "": "an earlier run did not finish it"}
-        return OpaqueChange(wanted.opaque, why.get(old["digest"], "its code or inputs changed"))
+        reasons = {None: "first run", "": "an earlier run did not finish it"}
+        return OpaqueChange(role.opaque, reasons.get(old["digest"], "its code or inputs changed"))
     if forced:
-        return OpaqueChange(wanted.opaque, "forced", repeats=True)
-    if touched := [path for path in wanted.opaque.rerun_on if path in changed]:
-        return OpaqueChange(wanted.opaque, f"{', '.join(touched)} changed", repeats=True)
-    return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}", repeats=True) if failed else None
+        return OpaqueChange(role.opaque, "forced", repeats=True)
+    if touched := [path for path in role.opaque.rerun_on if path in changed]:
+        return OpaqueChange(role.opaque, f"{', '.join(touched)} changed", repeats=True)
+    return OpaqueChange(role.opaque, f"check failed: {failed[0][0]}", repeats=True) if failed else None

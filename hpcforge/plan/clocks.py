@@ -10,31 +10,31 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-NOTED_S = 1.0  # what chrony keeps in a cluster is a thousand times better
-REFUSED_S = 60.0  # munge gives up at 300 s; by then a job that was submitted has long begun to fail
-# With packages to fetch, a clock further off has to be set first: apt takes no Release file from the future
+NOTED_S = 1.0  # chrony is a thousand times better in a cluster
+REFUSED_S = 60.0  # munge fails from 300 s on; submitted jobs fail long before
+# Beyond these limits a clock must be set before packages are fetched: apt rejects a Release file from the future
 # (apt.conf(5), Acquire::Max-FutureTime), and sources get one every few hours. Ahead, lists and certificates expire.
 BEHIND_S, AHEAD_S = 3600.0, 86_400.0
 THIS_HOST = "this host"
 
 
 class Span(NamedTuple):
-    """How far a clock is ahead of another, s: not less than `low`, not more than `high`.
+    """The seconds that a clock is ahead of another: between `low` and `high`.
 
-    Of a node against this host, `low` is the closer bound: between its answer and our hearing it lies only the network,
-    but its program has to start before it can tell the time that belongs to `high`.
+    Between a node and this host, `low` is the closer bound: only the network delays the node's answer, but its program
+    has to start before it reads the time for `high`.
     """
 
     low: float
     high: float
 
-    def against(self, other: Span) -> Span:
-        """How far it is ahead of another clock that was compared with the same one."""
-        return Span(self.low - other.high, self.high - other.low)
+    def against(self, reference: Span) -> Span:
+        """Return the span ahead of another clock that was compared with the same one."""
+        return Span(self.low - reference.high, self.high - reference.low)
 
     @property
     def certain_s(self) -> float:
-        """By how much it is wrong at least; 0 where it may be right."""
+        """The smallest error, s; 0 where the clock may be right."""
         return self.low if self.low > 0 else self.high if self.high < 0 else 0.0
 
 
@@ -43,33 +43,33 @@ SAME = Span(0.0, 0.0)
 
 @dataclass(frozen=True)
 class ClockOff:
-    """A node whose clock is not that of the others. `sets_it`: what is to be done there sets the clock, so it is."""
+    """A node with a wrong clock. `sets_it`: a planned change sets the clock."""
 
     node: str
     off_s: float  # ahead of `of`; negative: behind
     of: str  # a node, or THIS_HOST
     far: bool  # from REFUSED_S
     sets_it: bool
-    fetches: bool = False  # packages are to be fetched there before
+    fetches: bool = False  # it fetches packages before
 
     @property
     def stops_fetching(self) -> bool:
-        """Packages cannot be fetched there, among them those that would set the clock."""
+        """Whether the node cannot fetch packages, among them the one that sets the clock."""
         return self.fetches and not -BEHIND_S < self.off_s < AHEAD_S
 
     @property
     def refused(self) -> bool:
-        """Nothing is done there."""
+        """Whether hpcforge changes nothing on the node."""
         return self.far and (self.stops_fetching or not self.sets_it)
 
     @property
     def command(self) -> str:
-        """Set the clock, whenever it is run; as root on the node."""
+        """The command that sets the clock at any time; for root on the node."""
         return f"date -s '{abs(self.off_s):.0f} seconds{' ago' if self.off_s > 0 else ''}'"
 
     @property
     def said(self) -> str:
-        """What is wrong, in words."""
+        """The error in words."""
         amount = f"{abs(self.off_s):.1f}" if abs(self.off_s) < 10 else f"{abs(self.off_s):,.0f}"
         return f"its clock is {amount} s {'ahead of' if self.off_s > 0 else 'behind'} that of {self.of}"
 
@@ -81,21 +81,21 @@ def clocks_off(
 
     `setting`: nodes with a change that sets the clock, as the first apply does; `fetching`: nodes that fetch packages.
     """
-    of = _reference(clocks, head)
-    found = []
+    reference = _reference(clocks, head)
+    wrong = []
     for name in sorted(clocks, key=lambda name: name != head):
-        mine, theirs = clocks[name], THIS_HOST if name == head else of
+        mine, theirs = clocks[name], THIS_HOST if name == head else reference
         base = SAME if theirs == THIS_HOST else clocks[theirs]
         certain_s, off_s = mine.against(base).certain_s, mine.low - base.low
         if certain_s and abs(off_s) > NOTED_S:
-            judged = name != head or of == THIS_HOST  # nobody can tell which of just two clocks is right
+            judged = name != head or reference == THIS_HOST  # with two clocks, the right one is unknown
             far = judged and abs(certain_s) >= REFUSED_S
-            found.append(ClockOff(name, off_s, theirs, far, name in setting, name in fetching))
-    return tuple(found)
+            wrong.append(ClockOff(name, off_s, theirs, far, name in setting, name in fetching))
+    return tuple(wrong)
 
 
 def _reference(clocks: Mapping[str, Span], head: str) -> str:
-    """Whose clock counts: the head's, which the others follow, unless most of them agree with this host against it."""
+    """Return the reference: the head, whose clock the others follow, unless most agree with this host against it."""
     if head not in clocks:
         return THIS_HOST
     if abs(clocks[head].certain_s) < REFUSED_S:

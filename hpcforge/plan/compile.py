@@ -1,4 +1,4 @@
-"""`Cluster` and roles to `Desired`: which resources each node should have, rendered."""
+"""Compile a `Cluster` and roles to `Desired`: the rendered resources of each node."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ from hpcforge.plan.roles.spec import (
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
-_Here = list[tuple["_Compiler", tuple[str, ...]]]  # roles of a node, each with those that it needs there
+_NodeRoles = list[tuple["_Compiler", tuple[str, ...]]]  # a node's roles, each with its needs on that node
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
-_WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
+_WRONG = (TemplateError, TypeError, ValueError)  # errors of rendering a role that does not fit the cluster
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A text by its SHA-256, and the secrets that belong into it: offsets in characters, and names."""
+    """The SHA-256 of a text, and its secrets: offsets in characters, and names."""
 
     digest: str
     fills: tuple[tuple[int, str], ...]
@@ -97,7 +97,7 @@ class _Text:
 
 @dataclass
 class _Texts:
-    """Every rendered text once, by digest."""
+    """The rendered texts, each once, by digest."""
 
     by_digest: dict[str, str] = field(default_factory=dict)
 
@@ -113,10 +113,10 @@ def compile_desired(
     secret_digests: Mapping[str, str | None],
     site_code: Mapping[str, Code] | None = None,
 ) -> Desired:
-    """Render what every node should have.
+    """Render the desired state of every node.
 
-    `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
-    each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
+    `secret_digests` are HMACs by secret name, None for a missing secret; `site_code` is the code of each of the
+    cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
     with sandbox.counted(len(cluster.nodes)):
         return _compile(cluster, roles, secret_digests, site_code or {})
@@ -131,103 +131,106 @@ def _compile(
     placed = {role.name: nodes_of(role, cluster) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(seen: Cluster, depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
-        common = (seen, texts, secret_digests, placed, depot, contributions)
+    def compilers_with(view: Cluster, depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
+        common = (view, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    platforms = {of: cluster.seen_from(of) for of in dict.fromkeys(node.platform for node in cluster.nodes)}
-    first_pass = {of: compilers_with(seen, DepotContents(), {}) for of, seen in platforms.items()}
+    platforms = dict.fromkeys(node.platform for node in cluster.nodes)
+    views = {platform: cluster.seen_from(platform) for platform in platforms}
+    first_pass = {platform: compilers_with(view, DepotContents(), {}) for platform, view in views.items()}
     depot = the_depot(roles)
-    asked = [(each.role, each.artifacts(of)) for of, several in first_pass.items() for each in several]
-    serves = served(cluster, depot, asked)
+    requested = [
+        (compiler.role, compiler.artifacts(platform))
+        for platform, several in first_pass.items()
+        for compiler in several
+    ]
+    serves = served(cluster, depot, requested)
     contributions = _contributions(cluster, first_pass)
     _check_chosen(cluster, [role for role in ordered if placed[role.name]], contributions)
-    compilers = _by_node(cluster, {of: compilers_with(seen, serves, contributions) for of, seen in platforms.items()})
+    second_pass = {platform: compilers_with(view, serves, contributions) for platform, view in views.items()}
+    compilers = _by_node(cluster, second_pass)
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
-        here = compilers[node.name]
-        wanted = [compiler.wanted(node, needed) for compiler, needed in here]
-        nodes[node.name] = (*wanted, *_site_roles(cluster, node, here, site_code))
+        node_roles = compilers[node.name]
+        desired_roles = [compiler.desired_role(node, needed) for compiler, needed in node_roles]
+        nodes[node.name] = (*desired_roles, *_site_roles(cluster, node, node_roles, site_code))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(
-        names,
-        nodes,
-        texts.by_digest,
-        the_scheduler(roles),
-        depot.name if depot else None,
-        serves.artifacts,
-    )
+    return Desired(names, nodes, texts.by_digest, the_scheduler(roles), depot.name if depot else None, serves.artifacts)
 
 
-def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> dict[str, _Here]:
+def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> dict[str, _NodeRoles]:
     """Return the roles of each node, each with the roles that it needs there. Nodes with the same roles share it."""
     running: dict[str, list[_Compiler]] = {node.name: [] for node in cluster.nodes}
-    for of, several in compilers.items():
+    for platform, several in compilers.items():
         for compiler in several:
-            for node in compiler.on(of):
+            for node in compiler.on(platform):
                 running[node.name].append(compiler)
-    shared: dict[tuple[Platform | None, tuple[str, ...]], _Here] = {}
-    found: dict[str, _Here] = {}
+    shared: dict[tuple[Platform | None, tuple[str, ...]], _NodeRoles] = {}
+    by_node: dict[str, _NodeRoles] = {}
     for node in cluster.nodes:
         together = running[node.name]
         roles = tuple([compiler.role.name for compiler in together])
         same = (node.platform, roles)
         if same not in shared:
-            shared[same] = [(each, tuple(need for need in each.needs if need in roles)) for each in together]
-        found[node.name] = shared[same]
-    return found
+            shared[same] = [
+                (compiler, tuple(need for need in compiler.needs if need in roles)) for compiler in together
+            ]
+        by_node[node.name] = shared[same]
+    return by_node
 
 
 def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     """Return the nodes on which a role runs. Raises `RoleError`."""
     context = role_context(cluster, role.name)
-    alike: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
+    made_once: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
     with _explained(role, "on"):
-        if not alike.asked and alike.asked is not None and cluster.nodes:
+        if not made_once.parts and made_once.parts is not None and cluster.nodes:
             return tuple(cluster.by_name) if evaluate(role.spec.on, context) else ()
 
         def runs_on(node: Node) -> bool:
             return bool(evaluate(role.spec.on, {**context, "node": node}))
 
-        return tuple([node.name for node in cluster.nodes if alike.get(node, runs_on)])
+        return tuple([node.name for node in cluster.nodes if made_once.get(node, runs_on)])
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
-    """Return roles' contributions to others, by kind; for a kind of nodes, by node. All nodes get the controller's."""
+    """Return the contributions by kind, and by node for a kind of scope `node`. All nodes get the controller's."""
     controller = cluster.by_name[cluster.slurm.controller].platform
     kinds = kinds_of((compiler.role for compiler in compilers[controller]), partial(_known, cluster))
-    found: dict[str, object] = {}
+    contributions: dict[str, object] = {}
     for kind in kinds.values():
         having = {
-            of: [compiler for compiler in several if kind.name in compiler.role.spec.contributes]
-            for of, several in compilers.items()
+            platform: [compiler for compiler in several if kind.name in compiler.role.spec.contributes]
+            for platform, several in compilers.items()
         }
         if kind.spec.scope == "cluster":
-            found[kind.name] = merged(kind, (item for each in having[controller] for item in each.contributed(kind)))
+            contributions[kind.name] = merged(
+                kind, (item for compiler in having[controller] for item in compiler.contributed(kind))
+            )
         else:
             by_node: dict[str, list[Contribution]] = {node.name: [] for node in cluster.nodes}
-            for of, several in having.items():
+            for platform, several in having.items():
                 for compiler in several:
-                    for node in compiler.on(of):
+                    for node in compiler.on(platform):
                         by_node[node.name] += compiler.contributed(kind, node)
-            found[kind.name] = {name: merged(kind, items) for name, items in by_node.items()}
-    return found
+            contributions[kind.name] = {name: merged(kind, items) for name, items in by_node.items()}
+    return contributions
 
 
 def _check_chosen(cluster: Cluster, roles: Sequence[Role], contributions: Contributions) -> None:
-    """Raise `UnfitError` for a value that names none of the items that roles contribute."""
+    """Raise `UnfitError` for a value that is not a name of a contributed item."""
     unique = {kind: spec.unique for role in roles for kind, spec in role.spec.accepts.items()}
     for role in roles:
         for name, variable in role.spec.vars.items():
             if variable.contributed is None:
                 continue
-            known = contributed_names(contributions[variable.contributed], unique[variable.contributed])
+            names = contributed_names(contributions[variable.contributed], unique[variable.contributed])
             chosen = cluster.variables.get(role.name, {}).get(name) or ()
             for place, value in enumerate((chosen,) if isinstance(chosen, str) else chosen):
-                if value not in known:
+                if value not in names:
                     message = f"{quote(value)} is not among the {variable.contributed} of this cluster"
                     locs = [("roles", role.name, name, place), ("roles", role.name, name)]
-                    raise role.unfit(message, locs, did_you_mean(value, known) or "no role contributes one")
+                    raise role.unfit(message, locs, did_you_mean(value, names) or "no role contributes one")
 
 
 def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | None:
@@ -240,11 +243,11 @@ def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | 
 
 
 def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
-    """Everything that a resource is rendered from."""
+    """Yield the values that a resource is rendered from."""
     yield from _leaves_of(spec)
     if isinstance(spec, FileSpec | ContributionSpec) and spec.source is not None:
         yield role.texts[spec.source]
-    # it watches the role's files, wherever those lie
+    # it watches the role's files, whose paths may differ by node
     if isinstance(spec, UnitSpec | RestartSpec) and spec.restart_on is None:
         for file in (*role.spec.files, *role.spec.artifacts):
             yield from _texts_of(role, file)
@@ -267,10 +270,14 @@ def _site_name(site_role: SiteRole) -> str:
     return f"site_{site_role.name}"
 
 
-def _site_roles(cluster: Cluster, node: Node, here: _Here, code: Mapping[str, Code]) -> Iterator[DesiredRole]:
+def _site_roles(
+    cluster: Cluster, node: Node, node_roles: _NodeRoles, code: Mapping[str, Code]
+) -> Iterator[DesiredRole]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
-            needs = tuple(RoleNeed(each.role.name) for each, _ in here if each.role.spec.before_site_roles)
+            needs = tuple(
+                RoleNeed(compiler.role.name) for compiler, _ in node_roles if compiler.role.spec.before_site_roles
+            )
             yield DesiredRole(
                 _site_name(site_role),
                 needs=needs,
@@ -288,7 +295,7 @@ def _opaque(code: Code, inputs: Mapping[str, Any]) -> Opaque:
 
 @contextmanager
 def _explained(role: Role, key: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `RoleError` that has its place in role.yaml."""
+    """Turn an error in the block into a `RoleError` with its place in role.yaml."""
     try:
         yield
     except _WRONG as error:
@@ -297,19 +304,21 @@ def _explained(role: Role, key: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
+    """One role for every node of the cluster. Equal parts of several nodes are rendered and stored once."""
 
     role: Role
     needs: tuple[str, ...]
-    secrets: Mapping[str, Secret]  # those that it may put into files
+    secrets: Mapping[str, Secret]  # the secrets that its files may contain
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, tuple[str, ...]]  # the nodes of each role, in cluster order
     served: DepotContents
     contributions: Contributions  # of all roles
-    alike: dict[int, MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec, or of several
-    same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
+    shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(
+        default_factory=dict
+    )  # by id of a spec, or of a tuple of specs
+    same: dict[int, _Text] = field(default_factory=dict)  # texts equal on all nodes, by id of a spec
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -317,17 +326,17 @@ class _Compiler:
         return tuple([self.cluster.by_name[name] for name in self.placed[self.role.name]])
 
     def on(self, platform: Platform | None) -> tuple[Node, ...]:
-        """Those of a platform."""
+        """Return its nodes on a platform."""
         return tuple([node for node in self.nodes if node.platform == platform])
 
     def artifacts(self, platform: Platform | None) -> tuple[Artifact, ...]:
         """Return the artifacts that the depot serves for it on the nodes of a platform, each once."""
         specs = self.role.spec.artifacts
-        found = (self._each(node, specs, _artifact) for node in (self.on(platform) if specs else ()))
-        return tuple(dict.fromkeys(artifact for several in found for artifact in several))
+        by_node = (self._render_each(node, specs, _artifact) for node in (self.on(platform) if specs else ()))
+        return tuple(dict.fromkeys(artifact for several in by_node for artifact in several))
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
-        """Yield its contributions to a kind, for all nodes or for one; nothing where it runs on no node."""
+        """Yield its contributions to a kind, for all nodes or for one; none if it runs on no node."""
         nodes = self.nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
@@ -348,20 +357,20 @@ class _Compiler:
         text = self.role.texts[spec.source]
         return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
-    def wanted(self, node: Node, here: tuple[str, ...]) -> DesiredRole:
-        """Return its desired resources on a node. `here`: the roles that it needs and that run on the node."""
-        return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
+    def desired_role(self, node: Node, needed: tuple[str, ...]) -> DesiredRole:
+        """Return its desired resources on a node. `needed`: its needs that run on the same node."""
+        return self._shared_role.get(node, lambda n: self._localize(self._make_role(n, needed)), needed)
 
-    def _called(self, wanted: DesiredRole) -> DesiredRole:
+    def _localize(self, role: DesiredRole) -> DesiredRole:
         try:
-            return localize(wanted, self.cluster.os)
+            return localize(role, self.cluster.os)
         except ValueError as error:
             os = self.cluster.os
             message = f"role {self.role.name} does not fit {os.name} {os.release}: {error}"
             raise self.role.unfit(message, (), "remove this, or choose another release") from error
 
     @cached_property
-    def _all_alike(self) -> MadeOnce[DesiredRole]:
+    def _shared_role(self) -> MadeOnce[DesiredRole]:
         spec = self.role.spec
         specs = (
             *spec.packages,
@@ -374,19 +383,21 @@ class _Compiler:
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
         return MadeOnce(asked_of([*texts, *spec.inputs.values(), *spec.rerun_on]), self._context)
 
-    def _wanted(self, node: Node, here: Collection[str]) -> DesiredRole:
+    def _make_role(self, node: Node, needed: Collection[str]) -> DesiredRole:
         spec = self.role.spec
-        resources = tuple(resource for specs, make in self._resources for resource in self._each(node, specs, make))
+        resources = tuple(
+            resource for specs, make in self._resources for resource in self._render_each(node, specs, make)
+        )
         paths = tuple(resource.path for resource in resources if isinstance(resource, File | Download))
         return DesiredRole(
             role=self.role.name,
-            needs=tuple(self._needs(here)),
-            packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
+            needs=tuple(self._needs(needed)),
+            packages=self._render_each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
             programs=spec.programs,
-            listens=self._each(node, spec.listens, _listen),
+            listens=self._render_each(node, spec.listens, _listen),
             resources=resources,
-            units=self._each(
+            units=self._render_each(
                 node,
                 spec.units,
                 lambda u, c: Unit(
@@ -396,14 +407,14 @@ class _Compiler:
                     tuple(Reread(render(one.path, c), one.lines) for one in u.reload_on),
                 ),
             ),
-            restarts=self._each(
+            restarts=self._render_each(
                 node,
                 spec.restarts,
                 lambda r, c: Restart(
                     render(r.name, c), paths if r.restart_on is None else tuple(render(w, c) for w in r.restart_on)
                 ),
             ),
-            checks=self._each(
+            checks=self._render_each(
                 node,
                 spec.checks,
                 lambda k, c: Check(
@@ -415,9 +426,9 @@ class _Compiler:
                 ),
             ),
             opaque=self._opaque(node),
-            trees=self._each(node, spec.delete_on_removal, _tree),
-            leaves=self._each(node, spec.keep_on_removal, _leaves),
-            old_state=self._each(node, spec.old_state, partial(_old_state, self.cluster.name)),
+            trees=self._render_each(node, spec.delete_on_removal, _tree),
+            leaves=self._render_each(node, spec.keep_on_removal, _leaves),
+            old_state=self._render_each(node, spec.old_state, partial(_old_state, self.cluster.name)),
             on_remove=spec.on_removal,
             guard=spec.auto_rollback,
             shape=spec.strategy,
@@ -428,7 +439,7 @@ class _Compiler:
 
     @cached_property
     def _resources(self) -> list[tuple[Sequence[ResourceSpec], Callable[[Any, Context], Resource]]]:
-        """Its resources by kind, in the order of the table, each with what makes them."""
+        """The specs of its resources by kind, in the order of the table, each with its constructor."""
         return [(specs, self._resource(kind)) for kind in TYPES if (specs := self.role.spec.of(kind))]
 
     @cached_property
@@ -438,15 +449,15 @@ class _Compiler:
     @cached_property
     def _context(self) -> Context:
         accepted = {name: self.contributions[name] for name in self.role.spec.accepts if name in self.contributions}
-        known = {"artifacts": self.served.artifacts, "contributions": accepted}
-        return {**role_context(self.cluster, self.role.name), **known}
+        provided = {"artifacts": self.served.artifacts, "contributions": accepted}
+        return {**role_context(self.cluster, self.role.name), **provided}
 
     @cached_property
     def _sets_clock(self) -> bool:
         with _explained(self.role, "sets_clock"):
             return bool(evaluate(self.role.spec.sets_clock, self._context))
 
-    def _needs(self, here: Collection[str]) -> Iterator[RoleNeed]:
+    def _needs(self, needed: Collection[str]) -> Iterator[RoleNeed]:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
@@ -455,23 +466,23 @@ class _Compiler:
                 )
             if at and self.placed[role]:
                 yield RoleNeed(role, self.placed[role])
-            elif role in here and not at:
+            elif role in needed and not at:
                 yield RoleNeed(role)
 
-    def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
-        """Make a resource of each spec, for a node. `specs` is a field of the role's, always the same object."""
+    def _render_each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
+        """Make a resource of each spec for a node. `specs` is a field of the role, always the same object."""
         if not specs:
             return ()
-        if id(specs) not in self.alike:
-            self.alike[id(specs)] = self._made_once(specs)
-        return self.alike[id(specs)].get(node, partial(self._one_by_one, specs, make))
+        if id(specs) not in self.shared:
+            self.shared[id(specs)] = self._made_once(specs)
+        return self.shared[id(specs)].get(node, partial(self._one_by_one, specs, make))
 
     def _one_by_one(self, specs: Sequence[S], make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         made: list[T] = []
         for spec in specs:
-            if id(spec) not in self.alike:
-                self.alike[id(spec)] = self._made_once([spec])
-            made += self.alike[id(spec)].get(node, partial(self._made, spec, make))
+            if id(spec) not in self.shared:
+                self.shared[id(spec)] = self._made_once([spec])
+            made += self.shared[id(spec)].get(node, partial(self._made, spec, make))
         return tuple(made)
 
     def _made_once(self, specs: Sequence[ResourceSpec]) -> MadeOnce[tuple[Any, ...]]:
@@ -483,7 +494,7 @@ class _Compiler:
         return self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error))
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
-        """Where a resource stands in role.yaml."""
+        """Return the place of a resource in role.yaml."""
         lists: list[tuple[tuple[str, ...], tuple[object, ...]]] = [
             ((key,), value) for key, value in self.role.spec if isinstance(value, tuple)
         ]
@@ -527,18 +538,18 @@ class _Compiler:
         return file
 
     def _text(self, spec: FileSpec, context: Context) -> _Text:
-        """Return the content of a file. Content that is the same on all nodes is rendered once."""
+        """Return the content of a file. Content equal on all nodes is rendered once."""
         text = spec.content if spec.source is None else self.role.texts[spec.source]
         assert text is not None
-        known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
-        if known is None:
+        cached = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
+        if cached is None:
             check = partial(check_text, secrets=self.secrets)
-            whole, fills = self._rendered(spec, text, context, check) if isinstance(text, Template) else (text, ())
-            known = self.same[id(spec)] = _Text(self.texts.add(whole), fills)
-        return known
+            content, fills = self._rendered(spec, text, context, check) if isinstance(text, Template) else (text, ())
+            cached = self.same[id(spec)] = _Text(self.texts.add(content), fills)
+        return cached
 
     def _digest(self, text: _Text) -> str | None:
-        """SHA-256 over a text, where secrets belong in it, and which versions of them; None where one is missing."""
+        """Return the SHA-256 of a text with the places and versions of its secrets; None where one is missing."""
         versions = [self.secret_digests.get(name) for _, name in text.fills]
         if None in versions:
             return None
@@ -586,13 +597,13 @@ def _leaves(spec: LeavesSpec, context: Context) -> KeptPath:
 
 
 def _old_state(cluster: str, spec: OldStateSpec, context: Context) -> OldState:
-    beside = tuple(render(path, context) for path in spec.beside)
-    return OldState(render(spec.path, context), cluster, spec.why, spec.name_in, beside, render(spec.unit, context))
+    paths = tuple(render(path, context) for path in spec.beside)
+    return OldState(render(spec.path, context), cluster, spec.why, spec.name_in, paths, render(spec.unit, context))
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses and tuples as the dictionaries and lists of JSON."""
-    sandbox.spend(1)  # a list may hold another one many times
+    """Return dataclasses and tuples as the dictionaries and lists of JSON."""
+    sandbox.spend(1)  # a list may contain another one many times
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

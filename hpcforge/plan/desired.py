@@ -1,6 +1,6 @@
 """The desired state of each node: typed resources, rendered, content stored once per distinct text.
 
-The JSON form of these (`Wanted.plain`) is what the node program is sent, see `hpcforge.node`.
+The node program gets the JSON form (`DesiredRole.plain`), see `hpcforge.node`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tree:
-    """What a role's own code makes at a path: with the role it goes, and all that is in it."""
+    """A path that a role's own code creates. It is removed with the role, with all its content."""
 
     path: Annotated[str, LocalName.PATH]
 
 
 @dataclass(frozen=True)
 class KeptPath:
-    """A path that stays when the role goes, and why."""
+    """A path that stays when the role is removed, and the reason."""
 
     path: Annotated[str, LocalName.PATH]
     why: str
@@ -39,19 +39,19 @@ class KeptPath:
 
 @dataclass(frozen=True, slots=True)
 class OldState:
-    """What another cluster than this one may have left at a path, and the role would take for its own."""
+    """The state that another cluster may have left at a path, and that the role would take for its own."""
 
     path: Annotated[str, LocalName.PATH]
-    cluster: str  # this one
-    why: str  # what it would do
-    name_in: str = ""  # the file below the path with the cluster's name; "": the file itself has ClusterName=
-    beside: Annotated[tuple[str, ...], LocalName.PATH] = ()  # renamed with it
-    unit: Annotated[str, LocalName.UNIT] = ""  # stopped before
+    cluster: str  # the present one
+    why: str  # the effect of the old state
+    name_in: str = ""  # the file below the path with the cluster's name; "": the path is a file with ClusterName=
+    beside: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths renamed with it
+    unit: Annotated[str, LocalName.UNIT] = ""  # the unit stopped before
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
+    """A file that needs only a refresh; with `lines`, only if every changed line matches that expression."""
 
     path: Annotated[str, LocalName.PATH]
     lines: str | None = None
@@ -59,18 +59,18 @@ class Reread:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
+    """A systemd unit, enabled and running; restarted or refreshed when one of `watches` (paths) changes."""
 
     name: Annotated[str, LocalName.UNIT]
     watches: Annotated[tuple[str, ...], LocalName.PATH]
-    # commands in place of a restart, in order, where it runs already
+    # commands in place of a restart, in order, if it runs already
     refresh: Annotated[tuple[tuple[str, ...], ...], LocalName.COMMAND] = ()
-    rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
+    rereads: tuple[Reread, ...] = ()  # the files that need only a refresh; none: all of `watches`
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """A port that a daemon of the role listens on; `address` is empty for all of the node's."""
+    """A port that a daemon of the role listens on; `address` is empty for all addresses of the node."""
 
     port: int
     protocol: Literal["tcp", "udp"]
@@ -79,7 +79,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A unit of another role's, restarted when one of `watches` (paths of this role) changes."""
+    """A unit of another role, restarted when one of `watches` (paths of this role) changes."""
 
     unit: Annotated[str, LocalName.UNIT]
     watches: Annotated[tuple[str, ...], LocalName.PATH]
@@ -87,9 +87,9 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file from outside, pinned, that the operator host fetches for the depot."""
+    """A pinned file that the operator host fetches for the depot."""
 
-    name: str  # FOLDER/FILE below the depot's folder, and its address there
+    name: str  # FOLDER/FILE below the depot's folder, also in its URL
     source: str  # an address, or "pip"
     sha256: str
     size_bytes: int | None = None
@@ -102,7 +102,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection of Ansible, and the archive of it that the operator host fetches: a wheel or a tarball."""
+    """A collection of Ansible, and its archive that the operator host fetches: a wheel or a tarball."""
 
     name: str  # NAMESPACE.NAME
     version: str
@@ -110,16 +110,16 @@ class Collection:
 
     @property
     def folder(self) -> str:
-        """Where the operator host unpacks it, below its folder of artifacts."""
+        """The folder, below the artifacts, where the operator host unpacks it."""
         return f"{self.archive.sha256}.unpacked/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
+    """A command with an expected outcome. After the role's work it runs until it passes, for `wait_s` at most.
 
-    Observe runs it once; where it may be waited for it fails only if it fails twice. `first`: where it then fails, the
-    node is left out, before anything is done there.
+    An observation runs it once; with a `wait_s` it fails only if it fails twice. `first`: if it fails in an
+    observation, hpcforge changes nothing on the node.
     """
 
     name: str
@@ -131,19 +131,19 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Work that data cannot say: listed in plans by digest, run when the digest changes or a check fails."""
+    """Work of a role's own code: listed in plans by digest, run when the digest changes or a check fails."""
 
     engine: Literal["pyinfra", "ansible"]
     source: str  # deploy.py, or the Ansible role's folder, on the operator host
-    inputs: Mapping[str, Any]  # plain data handed to it
+    inputs: Mapping[str, Any]  # plain data for the code
     digest: str  # SHA-256 over code and inputs
-    collections: tuple[Collection, ...] = ()  # that the Ansible role uses
-    rerun_on: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths of its role: where one changes, it runs again
+    collections: tuple[Collection, ...] = ()  # collections of the Ansible role
+    rerun_on: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths of its role: it runs again when one changes
 
 
 @dataclass(frozen=True, slots=True)
 class RoleNeed:
-    """Another role that must be done first, and on which nodes. None: on the same one, whichever that is."""
+    """A role that must run before, and its nodes. No nodes: the same node."""
 
     role: str
     nodes: tuple[str, ...] = ()
@@ -151,35 +151,35 @@ class RoleNeed:
 
 @dataclass(frozen=True, slots=True)
 class DesiredRole:
-    """One role on one node, or on several that are alike: then all of them have one object."""
+    """One role on one node, or on several equal nodes: then all of them share one object."""
 
     role: str
     needs: tuple[RoleNeed, ...] = ()
     packages: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()
-    replaces: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()  # packages that go for these, where they are there
-    programs: tuple[str, ...] = ()  # and libraries of its packages, which nothing else may stand before
+    replaces: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()  # packages removed for these, if installed
+    programs: tuple[str, ...] = ()  # programs and libraries of its packages; others of these names must not come first
     listens: tuple[Listen, ...] = ()
     resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
-    restarts: tuple[Restart, ...] = ()  # units of other roles that it disturbs
+    restarts: tuple[Restart, ...] = ()  # disturbed units of other roles
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
-    trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
-    leaves: tuple[KeptPath, ...] = ()  # what stays when the role goes
+    trees: tuple[Tree, ...] = ()  # paths that only the opaque work creates
+    leaves: tuple[KeptPath, ...] = ()  # paths that stay when the role is removed
     old_state: tuple[OldState, ...] = ()
-    on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
-    guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
-    shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
-    sets_clock: bool = False  # it makes the node's clock right
-    jobs_feel: bool = True  # a job's outcome may depend on it
+    on_remove: OnRemove = "stop"  # keep: remove nothing; purge: also remove packages that hpcforge installed
+    guard: bool = False  # it could lock hpcforge out: the node reverts it unless a new connection confirms it
+    shape: Shape = "free"  # together: units wait until every node has the files, for a new munge key
+    sets_clock: bool = False  # it corrects the node's clock
+    jobs_feel: bool = True  # it may affect jobs
     disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", a kind, "units", "opaque"
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
-        """Its resources of one kind."""
+        """Return its resources of one kind."""
         return tuple(resource for resource in self.resources if isinstance(resource, kind))
 
     def plain(self) -> dict[str, Any]:
-        """As the node program is sent it."""
+        """Return the plain data for the node program."""
         data = asdict(self)
         resources = by_kind(self.resources, data.pop("resources"))
         return {**data, **resources}
@@ -187,26 +187,26 @@ class DesiredRole:
 
 def by_kind(resources: Iterable[Resource], items: Iterable[T]) -> dict[str, list[T]]:
     """Group items that belong to resources, by the resources' kind."""
-    found: dict[str, list[T]] = {}
+    groups: dict[str, list[T]] = {}
     for resource, item in zip(resources, items, strict=True):
-        found.setdefault(resource.kind, []).append(item)
-    return found
+        groups.setdefault(resource.kind, []).append(item)
+    return groups
 
 
 @dataclass(frozen=True)
 class Desired:
-    """Every node's roles in the order they are done, and the text of every file by digest."""
+    """The roles of every node in their order, and the text of every file by digest."""
 
-    roles: tuple[str, ...]  # all, in an order that agrees with every need
+    roles: tuple[str, ...]  # all roles, each after its needs
     nodes: Mapping[str, tuple[DesiredRole, ...]]
     texts: Mapping[str, str]
-    scheduler: str | None = None  # the role that brings Slurm's controller
+    scheduler: str | None = None  # the role that installs Slurm's controller
     depot: str | None = None  # the role that serves artifacts
-    artifacts: tuple[Artifact, ...] = ()  # all that it serves, by name
+    artifacts: tuple[Artifact, ...] = ()  # the contents of the depot, by name
 
     @cached_property
     def distinct(self) -> tuple[DesiredRole, ...]:
-        """The roles of all nodes, in that order; each object once, of which nodes that are alike share one."""
+        """The roles of all nodes in that order, each object once; equal nodes share one."""
         return tuple({id(role): role for roles in self.nodes.values() for role in roles}.values())
 
     @cached_property

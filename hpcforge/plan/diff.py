@@ -33,11 +33,10 @@ from hpcforge.plan.plan import (
 from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
-# Which changes jobs can feel: only those call for smoke tests.
+# Changes that affect jobs: only these need smoke tests.
 #
-# On a worker that is every change but of roles that say `affects_jobs: false`. On other nodes it is what workers need
-# of them, as roles say with `needs`, and what that needs in turn: scheduler, names, time; not the files of a login
-# node.
+# On a worker every change affects jobs, but for roles with `affects_jobs: false`. On other nodes the roles that workers
+# need by `needs`, near or far, affect jobs: scheduler, names, time; not the files of a login node.
 Part = tuple[str, str]  # a node and one of its roles
 
 
@@ -49,33 +48,35 @@ def nodes_affecting_jobs(
     removals: Mapping[str, Sequence[Removal]],
     drains: Iterable[DrainOrder],
 ) -> frozenset[str]:
-    """Return the nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
+    """Return the nodes with a change that affects jobs. `run_as` is the account of the tests' own jobs."""
     reach = _Reach(desired, frozenset(workers))
-    found = {drain.node for drain in drains if drain.action == "resume"}
+    affected = {drain.node for drain in drains if drain.action == "resume"}
     for step in steps:
         for node, change in step.changes.items():
-            if node not in found and (
+            if node not in affected and (
                 (reach(node, step.role) and _does(change))
                 or run_as in [account.name for account, _ in change.of(Account)]
             ):
-                found.add(node)
-    found |= {node for node, gone in removals.items() if any(reach(node, removal.role) for removal in gone)}
-    return frozenset(found)
+                affected.add(node)
+    affected |= {
+        node for node, node_removals in removals.items() if any(reach(node, removal.role) for removal in node_removals)
+    }
+    return frozenset(affected)
 
 
 def _does(change: Change) -> bool:
-    """Whether the change does anything: updating only the receipt does not affect jobs."""
+    """Return whether a change affects more than the receipt."""
     return bool(
         change.packages or change.resources or change.units or change.opaque or change.failed_checks or change.reboot
     )
 
 
 class _Reach:
-    """Whether jobs can feel a role on a node."""
+    """Decides whether a role on a node affects jobs."""
 
     def __init__(self, desired: Desired, workers: frozenset[str]) -> None:
         self.workers = workers
-        self.unfelt = {wanted.role for wanted in desired.distinct if not wanted.jobs_feel}
+        self.unfelt = {role.role for role in desired.distinct if not role.jobs_feel}
         self.needed = _needed(desired, workers)
 
     def __call__(self, node: str, role: str) -> bool:
@@ -83,28 +84,28 @@ class _Reach:
 
 
 def _needed(desired: Desired, workers: frozenset[str]) -> set[Part]:
-    """Roles of other nodes that roles of workers need, near or far."""
+    """Return the roles of other nodes that roles of workers need, near or far."""
     on_workers = {id(role): role for node in workers for role in desired.nodes.get(node, ())}
     waiting = [part for role in on_workers.values() if role.jobs_feel for part in _needs(role, "")]
     by_part = {(n, role.role): role for n, roles in desired.nodes.items() if n not in workers for role in roles}
-    found: set[Part] = set()
+    needed: set[Part] = set()
     while waiting:
         part = waiting.pop()
-        wanted = by_part.get(part)
-        if wanted is not None and wanted.jobs_feel and part not in found:
-            found.add(part)
-            waiting += _needs(wanted, part[0])
-    return found
+        role = by_part.get(part)
+        if role is not None and role.jobs_feel and part not in needed:
+            needed.add(part)
+            waiting += _needs(role, part[0])
+    return needed
 
 
-def _needs(wanted: DesiredRole, node: str) -> Iterator[Part]:
-    for need in wanted.needs:
-        yield from ((other, need.role) for other in need.nodes or (node,))
+def _needs(role: DesiredRole, node: str) -> Iterator[Part]:
+    for need in role.needs:
+        yield from ((name, need.role) for name in need.nodes or (node,))
 
 
-# A package that cannot be compared counts as missing, so that installing it may repair dpkg.
+# Kinds whose failed comparison is an obstacle. A package counts as missing then: installing it may repair dpkg.
 _COMPARED = {kind.singular for kind in KINDS.values()}
-SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
+SLURM_NODES = "slurm_nodes"  # the name of the controller's answer with Slurm's nodes
 
 
 def diff(
@@ -117,28 +118,31 @@ def diff(
 ) -> Plan:
     """Compute the changes of each node. Nodes without an entry in `observed` are not in the plan.
 
-    `head` is the controller's answer, where it is not among them.
+    `head` is the controller's answer, if `observed` lacks it.
     """
     inputs = _Inputs(cluster, desired, observed, scope, head or observed.get(cluster.slurm.controller))
     bare = Bare(desired.texts, scope)
-    by_node = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in inputs.reachable.items()}
+    by_node = {
+        name: tuple(node_changes(desired.nodes[name], observation, bare))
+        for name, observation in inputs.reachable.items()
+    }
     clocks = _clocks(cluster, inputs.reachable, inputs.controller, by_node)
-    named = tuple(_obstacles(desired, inputs.reachable, scope))
-    kept_aside = tuple(obstacle for obstacle in named if scope.take_over and obstacle.kind == OLD_STATE)
-    obstacles = tuple(obstacle for obstacle in (*named, *_number_conflicts(inputs)) if obstacle not in kept_aside)
+    reported = tuple(_obstacles(desired, inputs.reachable, scope))
+    kept_aside = tuple(obstacle for obstacle in reported if scope.take_over and obstacle.kind == OLD_STATE)
+    obstacles = tuple(obstacle for obstacle in (*reported, *_number_conflicts(inputs)) if obstacle not in kept_aside)
     refused = {clock.node for clock in clocks if clock.refused} | {obstacle.node for obstacle in obstacles}
     steps = _steps(desired, by_node, refused)
     busy = {node for step in steps for node in step.changes} | refused
     short = tuple(_short(inputs.workers, inputs.reachable, busy))
     if leaving and not _never_ran(cluster, desired, inputs.reachable):
-        leaving = [_unless_told(leaver, inputs.answers) for leaver in leaving]
+        leaving = [_presume_worker(leaver, inputs.answers) for leaver in leaving]
     orders = drains(short, judged(inputs.workers, inputs.slurm_nodes))
     changes = _changes(inputs, steps, tuple(leaving), orders, refused)
-    aside = tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused)
+    renamed = tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused)
     return Plan(
         cluster=cluster.name,
         nodes=tuple(node.name for node in cluster.nodes if node.name in observed),
-        changes=replace(changes, kept_aside=aside),
+        changes=replace(changes, kept_aside=renamed),
         state=replace(_state(inputs, leaving), shortfalls=short, clocks=clocks, obstacles=obstacles),
         policy=_policy(inputs),
     )
@@ -146,7 +150,7 @@ def diff(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Everything that nodes are compared by, and what follows from the answers."""
+    """The inputs of a comparison, and values that follow from the answers."""
 
     cluster: Cluster
     desired: Desired
@@ -196,14 +200,16 @@ def _changes(
 ) -> Changes:
     cluster, desired = inputs.cluster, inputs.desired
     removals = {
-        name: gone
-        for name, seen in inputs.reachable.items()
-        if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, inputs.scope)))
+        name: node_removals
+        for name, observation in inputs.reachable.items()
+        if name not in refused and (node_removals := tuple(_removals(desired.nodes[name], observation, inputs.scope)))
     }
     run_as = cluster.acceptance.run_as if cluster.acceptance else None
     workers = [node.name for node in cluster.workers]
     felt = nodes_affecting_jobs(desired, workers, run_as, steps, removals, orders)
-    first_contact = (name for name, seen in inputs.reachable.items() if not seen.python and name not in refused)
+    first_contact = (
+        name for name, observation in inputs.reachable.items() if not observation.python and name not in refused
+    )
     return Changes(
         steps=steps,
         first_contact=tuple(first_contact),
@@ -252,8 +258,8 @@ def _brings_artifacts(step: Step, depot: str | None) -> bool:
 
 
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
-    """Of all texts those that are written."""
-    # nodes that are alike have the same tuple
+    """Return the texts that the steps write."""
+    # equal nodes share one tuple
     distinct = {id(change.resources): change for step in steps for change in step.changes.values()}
     digests = {file.text for change in distinct.values() for file, _ in change.of(File)}
     return {digest: text for digest, text in desired.texts.items() if digest in digests}
@@ -262,10 +268,10 @@ def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
 def _short(
     workers: Iterable[DeclaredWorker], reachable: Mapping[str, Observation], busy: Set[str]
 ) -> Iterator[Shortfall]:
-    """Who shows less than is declared; GPUs of a node that is yet to be worked on may come with that."""
+    """Yield the workers' shortfalls; GPUs of a busy node may appear with its changes."""
     for worker in workers:
         facts = reachable[worker.node].facts
-        if facts:  # none in a plan that is made offline
+        if facts:  # a plan made offline has none
             yield from shortfalls(worker, facts, gpus_ready=worker.node not in busy)
 
 
@@ -273,40 +279,42 @@ def _clocks(
     cluster: Cluster,
     reachable: Mapping[str, Observation],
     controller: Observation | None,
-    found: Mapping[str, Sequence[tuple[DesiredRole, Change]]],
+    by_node: Mapping[str, Sequence[tuple[DesiredRole, Change]]],
 ) -> tuple[ClockOff, ...]:
     """Return nodes with wrong clocks; always checks the controller, since others follow its clock."""
     answers = {**({cluster.slurm.controller: controller} if controller else {}), **reachable}
-    clocks = {name: seen.clock for name, seen in answers.items() if seen.clock is not None}
+    clocks = {name: observation.clock for name, observation in answers.items() if observation.clock is not None}
     setting = {
-        name for name, changes in found.items() if name in clocks and any(wanted.sets_clock for wanted, _ in changes)
+        name for name, changes in by_node.items() if name in clocks and any(role.sets_clock for role, _ in changes)
     }
-    fetching = {name for name, changes in found.items() if any(change.packages for _, change in changes)}
+    fetching = {name for name, changes in by_node.items() if any(change.packages for _, change in changes)}
     return clocks_off(clocks, cluster.slurm.controller, setting, fetching)
 
 
 def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:
     """Yield the obstacles to the roles in the plan, as far as nodes can report them."""
-    for name, seen in reachable.items():
-        for wanted in desired.nodes[name] if seen.differs or seen.failed or seen.obstacles else ():
-            if scope.only is None or wanted.role in scope.only:
-                told = seen.differs.get(wanted.role, {})
-                for one in seen.failed:  # whether it is right is not known
-                    if one["role"] == wanted.role and one["kind"] in _COMPARED:
-                        why = f"cannot be compared: {one['error']}"
-                        yield Obstacle(name, wanted.role, one["kind"], one["name"], why)
-                for obstacle in seen.obstacles:
-                    if obstacle["role"] == wanted.role:
+    for name, observation in reachable.items():
+        for role in desired.nodes[name] if observation.differs or observation.failed or observation.obstacles else ():
+            if scope.only is None or role.role in scope.only:
+                difference = observation.differs.get(role.role, {})
+                for failure in observation.failed:  # the node could not compare it
+                    if failure["role"] == role.role and failure["kind"] in _COMPARED:
+                        reason = f"cannot be compared: {failure['error']}"
+                        yield Obstacle(name, role.role, failure["kind"], failure["name"], reason)
+                for obstacle in observation.obstacles:
+                    if obstacle["role"] == role.role:
                         yield Obstacle(name, **{**obstacle, "commands": tuple(obstacle["commands"])})
-                first = {check.name for check in wanted.checks if check.first and seen.facts}  # else nobody was asked
-                for failed_check in told.get("checks", ()):
+                first = {
+                    check.name for check in role.checks if check.first and observation.facts
+                }  # a node without Python has run no check
+                for failed_check in difference.get("checks", ()):
                     if failed_check["name"] in first:
-                        yield Obstacle(name, wanted.role, "check", failed_check["name"], str(failed_check["detail"]))
+                        yield Obstacle(name, role.role, "check", failed_check["name"], str(failed_check["detail"]))
 
 
-def surplus(seen: Observation) -> tuple[Removal, ...]:
+def surplus(observation: Observation) -> tuple[Removal, ...]:
     """Return the resources that a node's receipt owns and no role desires there."""
-    roles = (seen.receipt or {}).get("surplus") or {}
+    roles = (observation.receipt or {}).get("surplus") or {}
     return tuple(
         Removal(
             role,
@@ -326,40 +334,41 @@ def surplus(seen: Observation) -> tuple[Removal, ...]:
     )
 
 
-def _removals(roles: Iterable[DesiredRole], seen: Observation, scope: Scope) -> Iterator[Removal]:
-    guarded = {wanted.role: wanted.guard for wanted in roles}
-    for removal in surplus(seen):
+def _removals(roles: Iterable[DesiredRole], observation: Observation, scope: Scope) -> Iterator[Removal]:
+    guarded = {role.role: role.guard for role in roles}
+    for removal in surplus(observation):
         if scope.only is None or removal.role in scope.only:
             yield replace(removal, wanted=removal.role in guarded, guard=guarded.get(removal.role, False))
 
 
 def _never_ran(cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation]) -> bool:
-    """Whether Slurm cannot have run a job: the controller lacks every file of the role that brings Slurm.
+    """Return whether Slurm cannot have run a job: the controller lacks every file of the role that installs Slurm.
 
-    So do other nodes of the roles that need it: else the controller was reinstalled, or moved, and jobs may run.
+    Other nodes must also lack the files of roles that need it: else the controller was reinstalled, or moved, and jobs
+    may run.
     """
     controller = cluster.slurm.controller
     roles = desired.nodes.get(controller, ()) if controller in reachable else ()
     own = [(role, reachable[controller]) for role in roles if role.role == desired.scheduler]
     users = [
-        (role, seen)
-        for name, seen in reachable.items()
+        (role, observation)
+        for name, observation in reachable.items()
         if name != controller
         for role in desired.nodes[name]
         if any(need.role == desired.scheduler for need in role.needs) and role.of(File)
     ]
-    return bool(own) and all(_lacks_files(role, seen) for role, seen in (*own, *users))
+    return bool(own) and all(_lacks_files(role, observation) for role, observation in (*own, *users))
 
 
-def _lacks_files(role: DesiredRole, seen: Observation) -> bool:
-    told = seen.differs.get(role.role, {}).get(File.kind, ())
-    missing = {file["path"] for file in told if not file["exists"]}
+def _lacks_files(role: DesiredRole, observation: Observation) -> bool:
+    states = observation.differs.get(role.role, {}).get(File.kind, ())
+    missing = {file["path"] for file in states if not file["exists"]}
     files = role.of(File)
     return bool(files) and all(file.path in missing for file in files)
 
 
-def _unless_told(leaver: Leaving, answers: Mapping[str, str]) -> Leaving:
-    """Return it as a worker with jobs where Slurm gave no list of its nodes or jobs."""
+def _presume_worker(leaver: Leaving, answers: Mapping[str, str]) -> Leaving:
+    """Presume that a leaving node is a worker with jobs where Slurm's list of nodes or jobs is missing."""
     worker, jobs = leaver.worker or SLURM_NODES not in answers, SLURM_JOBS not in answers
     return leaver if (worker, jobs) == (leaver.worker, False) else replace(leaver, worker=worker, may_have_jobs=jobs)
 
@@ -370,10 +379,10 @@ def _in_service(
     reachable: Mapping[str, Observation],
     slurm_nodes: Mapping[str, tuple[str, str]],
 ) -> tuple[str, ...]:
-    """Nodes that were configured before and may have jobs.
+    """Return the nodes that were configured before and may have jobs.
 
-    A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without
-    a list, all count, unless a first apply was killed before it configured Slurm: then nothing can be drained.
+    A worker that Slurm's list lacks has no jobs: a run was killed between the node's roles and the controller's.
+    Without a list, all count, unless a first apply was killed before it configured Slurm: then no node can be drained.
     """
     if not slurm_nodes and _never_ran(cluster, desired, reachable):
         return ()

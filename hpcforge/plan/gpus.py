@@ -1,7 +1,7 @@
 """Compare the driver's report on a node's GPUs with the declared GPUs and the catalog's model.
 
-Faults keep jobs away, as missing memory does (decision 36); remarks are only told. What a driver does not say, or the
-catalog does not know, is not judged.
+Faults keep jobs away, as missing memory does (decision 36); remarks are only printed. Values that the driver does not
+report, or the catalog lacks, are not judged.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Gpu = Mapping[str, Any]  # as `hpcforge.node.answer_types.GpuAnswer`
 MEND_LOST = (
     "check the kernel's log for NVRM and Xid, or amdgpu, restart the node; if it is lost again, reseat or replace it"
 )
-# Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
+# Drivers report up to 1 % less than the marketed size (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
 _MIB = 1 << 20
-_IDLE, _SET_CLOCK = 0x1, 0x2  # of NVML's reasons for a clock; a locked clock need not be among them
+_IDLE, _SET_CLOCK = 0x1, 0x2  # NVML's reasons for a clock; a locked clock may be missing from them
 _UNLOCK = "nvidia-smi --reset-gpu-clocks, then nvidia-smi --reset-applications-clocks"
 _SLOWED = {0x8: "slowed down by hardware", 0x40: "slowed down for heat", 0x80: "slowed down by the power brake"}
-# A virtual machine with one GPU has none of the switches that its links end at. Such guests load the module with
+# A virtual machine with one GPU lacks the switches at the ends of its links. Such guests load the module with
 # NVreg_NvLinkDisable=1 (github.com/dstack-tee/dstack, os/common/nvidia/nvidia-module-options).
 _NO_LINKS = (
     "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module without "
     "NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches"
 )
-# NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. A GPU that registers with
-# NVSwitches that its virtual machine does not have never ends (error 802 of CUDA).
+# NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. Registration never ends with
+# NVSwitches that the virtual machine lacks (error 802 of CUDA).
 _REGISTER = (
     "systemctl status nvidia-fabricmanager shows the cause; stop it, nvidia-smi --gpu-reset, start it, or restart the "
     "node; without NVSwitches load the module with NVreg_NvLinkDisable=1"
 )
-_EACH = 2  # so many GPUs are named each with serial and slot, more by their index
+_MOST_NAMED = 2  # up to this number, GPUs are named with serial and slot; more by their index
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ def working(nvml: Nvml) -> int | None:
 
 
 def missing(nvml: Nvml) -> str:
-    """Where the GPUs are that do not answer, as far as can be told; empty: they are not even on the bus."""
-    lost = [f"{_named(gpu)}: {gpu['error']}" for gpu in nvml["gpus"] if gpu["error"]]
+    """Return the places of GPUs that do not answer, if known; empty: they are missing from the bus."""
+    lost = [f"{_label(gpu)}: {gpu['error']}" for gpu in nvml["gpus"] if gpu["error"]]
     answering = {gpu["bus_id"] for gpu in nvml["gpus"] if gpu["error"] is None}
     lost += [f"PCI {at} is on the bus and does not answer" for at in nvml["on_bus"] if at not in answering]
     return "; ".join(lost)
 
 
 def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout | None = ()) -> Iterator[Fault]:
-    """In what GPUs fall short, those with the same fault together. `driver`: the version that is declared.
+    """Yield the faults of GPUs, one for all GPUs with the same fault. `driver`: the declared version.
 
-    `mig`: the layout that is declared, () where all are whole; None: not to be judged.
+    `mig`: the declared layout, () if all GPUs are whole; None: do not judge it.
     """
     if nvml["error"]:
         todo = "follow the message, and check the kernel's log for NVRM and Xid, or amdgpu"
@@ -80,32 +80,32 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
         yield Fault("gpu-driver-version", "GPU driver", driver, nvml["driver"], todo)
     rules = _RULES if mig is None else (*_RULES, _layout_rule(mig))
     for kind, words, judge in rules:
-        alike: dict[tuple[str, str, str], list[Gpu]] = {}
+        groups: dict[tuple[str, str, str], list[Gpu]] = {}
         for gpu in nvml["gpus"]:
-            if gpu["error"] is None and (found := judge(gpu, model)):
-                alike.setdefault(found, []).append(gpu)
-        for (declared, observed, todo), gpus in alike.items():
+            if gpu["error"] is None and (judgement := judge(gpu, model)):
+                groups.setdefault(judgement, []).append(gpu)
+        for (declared, observed, todo), gpus in groups.items():
             yield Fault(kind, f"{words} of {_together(gpus)}", declared, observed, todo)
 
 
 def remarks(nvml: Nvml) -> Iterator[str]:
-    """Yield remarks on GPUs that keep no jobs away: some of the conditions pass by themselves."""
+    """Yield remarks on GPUs. They keep no jobs away, since some conditions pass by themselves."""
     for gpu in nvml["gpus"]:
         reasons = gpu["clock_reasons"]
         slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
-        said = [f"{words} ({gpu['clock_mhz']} MHz)" for words in slowed]
+        texts = [f"{words} ({gpu['clock_mhz']} MHz)" for words in slowed]
         clock_mhz, most_mhz = gpu["clock_mhz"], gpu["clock_max_mhz"]
         if reasons in (0, _SET_CLOCK) and clock_mhz and most_mhz and clock_mhz < most_mhz / 2:
-            said.append(f"{clock_mhz} of {most_mhz} MHz while it works: {_UNLOCK}")
+            texts.append(f"{clock_mhz} of {most_mhz} MHz while it works: {_UNLOCK}")
         if gpu["ecc_uncorrected"]:
-            said.append(f"{gpu['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
-        now, most = gpu["pcie_generation"], gpu["pcie_generation_max"]
-        if now and most and now < most and reasons is not None and not reasons & _IDLE:
-            said.append(f"PCIe generation {now} of {most} while it works")
+            texts.append(f"{gpu['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
+        generation, most = gpu["pcie_generation"], gpu["pcie_generation_max"]
+        if generation and most and generation < most and reasons is not None and not reasons & _IDLE:
+            texts.append(f"PCIe generation {generation} of {most} while it works")
         if gpu["troubles"]:
-            fact, why = next(iter(gpu["troubles"].items()))
-            said.append(f"not known: {', '.join(gpu['troubles'])} ({fact}: {why})")
-        yield from (f"{_named(gpu)}: {words}" for words in said)
+            fact, cause = next(iter(gpu["troubles"].items()))
+            texts.append(f"not known: {', '.join(gpu['troubles'])} ({fact}: {cause})")
+        yield from (f"{_label(gpu)}: {words}" for words in texts)
 
 
 _Judged = tuple[str, str, str] | None  # declared, observed, what to do
@@ -137,12 +137,12 @@ def _rows(gpu: Gpu, _model: GpuModel) -> _Judged:
     rows = gpu["remapped"]
     if not rows or not (rows["pending"] or rows["failed"]):
         return None
-    done = f"{rows['correctable'] + rows['uncorrectable']} remapped before"
+    earlier = f"{rows['correctable'] + rows['uncorrectable']} remapped before"
     if rows["failed"]:
-        return "memory without faults", f"a remapping failed, {done}", "have the GPU replaced"
+        return "memory without faults", f"a remapping failed, {earlier}", "have the GPU replaced"
     return (
         "none pending",
-        f"a remapping is pending, {done}",
+        f"a remapping is pending, {earlier}",
         "reset the GPU (nvidia-smi --gpu-reset) or restart the node",
     )
 
@@ -171,17 +171,17 @@ def _fabric(gpu: Gpu, _model: GpuModel) -> _Judged:
 
 
 def _width(gpu: Gpu, model: GpuModel) -> _Judged:
-    now, together = gpu["pcie_width"], gpu["pcie_width_max"]
+    width, together = gpu["pcie_width"], gpu["pcie_width_max"]
     most = model.pcie_lanes or together
-    if not now or not most or now >= most:
+    if not width or not most or width >= most:
         return None
-    if together and together < most:  # NVML's maximum is that of card and slot together
-        return f"x{most}", f"x{now} (its slot has no more than x{together})", "put it into another slot"
-    return f"x{most}", f"x{now}", "reseat the card and its riser; if it stays so, one of them or the slot is faulty"
+    if together and together < most:  # NVML reports the maximum of card and slot together
+        return f"x{most}", f"x{width} (its slot has no more than x{together})", "put it into another slot"
+    return f"x{most}", f"x{width}", "reseat the card and its riser; if it stays so, one of them or the slot is faulty"
 
 
 def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
-    """By what card and slot can do together: the generation of the moment goes down while a GPU is idle."""
+    """Judge the maximum of card and slot together: the present generation falls while a GPU is idle."""
     together = gpu["pcie_generation_max"]
     if not together or not model.pcie_generation or together >= model.pcie_generation:
         return None
@@ -204,29 +204,29 @@ _Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
 
 
 def _layout_rule(mig: Layout) -> _Rule:
-    """Return the rule for the instances of each GPU. The mode outlives a restart on some, a layout on none."""
+    """Return the rule for the instances of each GPU. On some, the mode survives a restart; a layout never does."""
     by_gpu = {index: sorted(instance.profile for instance in instances) for index, instances in enumerate(mig)}
 
     def judge(gpu: Gpu, _model: GpuModel) -> _Judged:
-        wanted, there = by_gpu.get(gpu["index"], []), gpu["mig"]
-        if there is None and not wanted:
+        expected, actual = by_gpu.get(gpu["index"], []), gpu["mig"]
+        if actual is None and not expected:
             return None
-        if there is not None and wanted and sorted(there) == wanted:
+        if actual is not None and expected and sorted(actual) == expected:
             return None
         observed = (
-            "off" if there is None else f"on, {_counted(there) or 'without instances, so that no job can use it'}"
+            "off" if actual is None else f"on, {_counted(actual) or 'without instances, so that no job can use it'}"
         )
         if mig:
             todo = "hpcforge apply sets it again; systemctl status hpcforge-mig on the node shows the cause"
         else:
             todo = "nvidia-smi --multi-instance-gpu=0, then reset the GPU or restart the node; or declare it as `mig`"
-        return _counted(wanted) or ("whole" if mig else "whole GPUs"), observed, todo
+        return _counted(expected) or ("whole" if mig else "whole GPUs"), observed, todo
 
     return "gpu-mig", "MIG layout" if mig else "MIG mode", judge
 
 
 def _counted(profiles: Sequence[str]) -> str:
-    """`1 x 3g.40gb, 4 x 1g.10gb`, the largest first."""
+    """Return profiles as `1 x 3g.40gb, 4 x 1g.10gb`, the largest first."""
     order = Counter(sorted(profiles, reverse=True))
     return ", ".join(f"{count} x {profile}" for profile, count in order.items())
 
@@ -245,13 +245,13 @@ _RULES: tuple[_Rule, ...] = (
 
 
 def _together(gpus: Sequence[Gpu]) -> str:
-    if len(gpus) <= _EACH:
-        return " and ".join(map(_named, gpus))
+    if len(gpus) <= _MOST_NAMED:
+        return " and ".join(map(_label, gpus))
     return f"GPUs {', '.join(str(gpu['index']) for gpu in gpus)}"
 
 
-def _named(gpu: Gpu) -> str:
-    """`GPU 3 (serial 1652323000003, PCI 0000:4b:00.0)`."""
-    known = {"serial": gpu["serial"], "PCI": gpu["bus_id"]}
-    said = ", ".join(f"{what} {value}" for what, value in known.items() if value)
-    return f"GPU {gpu['index']}" + (f" ({said})" if said else "")
+def _label(gpu: Gpu) -> str:
+    """Return a GPU's name: `GPU 3 (serial 1652323000003, PCI 0000:4b:00.0)`."""
+    marks = {"serial": gpu["serial"], "PCI": gpu["bus_id"]}
+    text = ", ".join(f"{label} {value}" for label, value in marks.items() if value)
+    return f"GPU {gpu['index']}" + (f" ({text})" if text else "")

@@ -1,4 +1,4 @@
-"""The plan: the changes, where and why. Complete, printable data; running reads nothing else."""
+"""The plan: the changes, where and why. Complete, printable data; an apply reads only the plan."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from hpcforge.wire_types import Action
 Reason = Literal[
     "new node", "input changed", "drifted", "reverted", "check failed", "forced", "reboot pending", "to be noted"
 ]
-# What of a role calls for a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run was cut
-# off before it.
+# The part of a role that needs a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run
+# ended before its restart.
 RebootCause = str
 
 
@@ -51,7 +51,7 @@ class ResourceChange:
 
 @dataclass(frozen=True)
 class PackageRemoval:
-    """A package that goes because others, which conflict with it, come."""
+    """A package that is removed because it conflicts with new ones."""
 
     name: str
     by: tuple[str, ...]
@@ -59,7 +59,7 @@ class PackageRemoval:
 
 @dataclass(frozen=True, slots=True)
 class UnitChange:
-    """What is done to a unit, in order, and why."""
+    """The actions on a unit, in order, and the reason."""
 
     name: str
     actions: tuple[Action, ...]
@@ -69,16 +69,16 @@ class UnitChange:
 
 @dataclass(frozen=True)
 class OpaqueChange:
-    """Opaque work to be run, and why."""
+    """Opaque work that runs, and the reason."""
 
     opaque: Opaque
     reason: str
-    repeats: bool = False  # the node has it as done: should it fail now, the next plan must know
+    repeats: bool = False  # the node has recorded it as done: the next plan must know if it fails now
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedResources:
-    """All that a role has on a node, changed or not: what the node's receipt is to say."""
+    """The resources of a role on a node, changed or not, for the node's receipt."""
 
     packages: tuple[str, ...] = ()
     resources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by kind
@@ -86,19 +86,19 @@ class OwnedResources:
     trees: tuple[str, ...] = ()
     on_remove: OnRemove = "stop"
     leaves: tuple[KeptPath, ...] = ()
-    disrupts: Disruption = "none"  # what it does to jobs to be without its trees
+    disrupts: Disruption = "none"  # the effect on jobs of removing its trees
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays of what goes, and why. `kind`: package, file, directory, unit, account, home, path or work."""
+    """The remains of a removal, and the reason. `kind`: package, file, directory, unit, account, home, path or work."""
 
     kind: str
     names: tuple[str, ...]
     why: str
 
 
-OLD_STATE = "old state"  # the kind of what another cluster left, see `hpcforge.node.obstacles.old_state`
+OLD_STATE = "old state"  # the kind of an obstacle, see `hpcforge.node.obstacles.old_state`
 
 
 @dataclass(frozen=True)
@@ -107,44 +107,44 @@ class Obstacle:
 
     node: str
     role: str
-    kind: str  # what `name` names: a package, unit, port, file, account and such; or a check that has to pass first
+    kind: str  # package, unit, port, file, account and others; or a check that has to pass first
     name: str
-    why: str  # and what to do about it, where no commands do
-    commands: tuple[str, ...] = ()  # which remove it, to be run on the node as root
+    why: str  # the reason, and the remedy where no commands help
+    commands: tuple[str, ...] = ()  # for root on the node: they remove the obstacle
 
     @property
     def said(self) -> str:
-        """What is wrong, in words."""
+        """The obstacle in words."""
         return f"{self.kind} {self.name}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one role changes on one node."""
+    """The changes of one role on one node."""
 
     needs: tuple[RoleNeed, ...] = ()
     packages: tuple[str, ...] = ()
     removes: tuple[PackageRemoval, ...] = ()
-    unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
+    unforeseen: tuple[str, ...] = ()  # packages whose removals the node cannot know yet
     resources: tuple[ResourceChange, ...] = ()  # in the order of the table of kinds
     units: tuple[UnitChange, ...] = ()
     opaque: OpaqueChange | None = None
-    failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail, where a failed check is why something is done
+    failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail of failed checks that cause the change
     checks: tuple[Check, ...] = ()  # run afterwards
-    programs: tuple[str, ...] = ()  # these and the next: for a node that had no Python to be searched for obstacles
+    programs: tuple[str, ...] = ()  # this and the next: for obstacles on a node that had no Python
     listens: tuple[Listen, ...] = ()
     reason: Reason = "input changed"
     disruption: Disruption = "none"
     owns: OwnedResources = field(default_factory=OwnedResources)
-    noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
-    old_state: tuple[OldState, ...] = ()  # what another cluster may have left there
-    renames: tuple[str, ...] = ()  # paths of such that the node named
+    noted: bool = True  # False: the node's receipt lacks a part of it
+    old_state: tuple[OldState, ...] = ()  # state that another cluster may have left
+    renames: tuple[str, ...] = ()  # paths of old state that the node reported
     guard: bool = False
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
     def on(self, node: str, own: dict[str, RoleNeed] | None = None) -> Change:
-        """Return the change with its needs on its own node under that node's name; `own` has these needs by role."""
+        """Return the change with the node's name in its needs on the same node; `own` caches these needs by role."""
         if all(need.nodes for need in self.needs):
             return self
         own = {} if own is None else own
@@ -155,11 +155,11 @@ class Change:
 
     @property
     def but_needs(self) -> tuple[Any, ...]:
-        """All but its needs, which are its node's own."""
+        """All fields but its needs, which differ by node."""
         return _BUT_NEEDS(self)
 
     def of(self, kind: type[R]) -> list[tuple[R, ActualState]]:
-        """Return the changes of one kind, and the observed states."""
+        """Return the desired and observed states of one kind."""
         return [
             (resource_change.resource, resource_change.found)
             for resource_change in self.resources
@@ -189,9 +189,9 @@ class Install:
     node: str
     system: str  # "Debian 12"
     image: str
-    wipes: tuple[str, ...] = ()  # serial numbers of the disks whose data goes; (): only blank disks are written
-    drives: int = 1  # disks that are written, mirrors of each other
-    warnings: tuple[str, ...] = ()  # what is known of its make's boot from the network
+    wipes: tuple[str, ...] = ()  # serial numbers of disks whose data is lost; (): only blank disks are written
+    drives: int = 1  # number of written disks, mirrors of each other
+    warnings: tuple[str, ...] = ()  # network boot problems of its make
 
 
 @dataclass(frozen=True)
@@ -204,29 +204,29 @@ class Step:
 
 @dataclass(frozen=True)
 class Removal:
-    """What a role, or a part of it, that is no longer wanted on a node leaves behind to be removed."""
+    """Resources to remove of a role, or a part of it, that is no longer desired on a node."""
 
     role: str
     owns: OwnedResources
     wanted: bool = False  # the role stays, with less
-    guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
-    stays: tuple[Kept, ...] = ()  # what of it is not removed
+    guard: bool = False  # its removal could lock hpcforge out: it comes last, and is confirmed like a guarded change
+    stays: tuple[Kept, ...] = ()  # parts that are not removed
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """A node that is in the roster and not in the blueprint any more."""
+    """A node of the roster that is no longer in the blueprint."""
 
     node: str
     address: str
     worker: bool  # Slurm knows it, or gave no list of its nodes
-    unreachable: str | None  # why it cannot be cleaned up
+    unreachable: str | None  # the reason that it cannot be cleaned up
     removals: tuple[Removal, ...] = ()
-    unknown: str | None = None  # why hpcforge does not log in there: only the head says which machine it is
+    unknown: str | None = None  # the reason for no login: only the head names this machine
     may_have_jobs: bool = False  # Slurm gave no list of jobs
 
     def kept_for(self, jobs: Sequence[str]) -> str:
-        """Return why an unreachable node stays, "" if it does not: to forget it would kill its jobs."""
+        """Return the reason to keep an unreachable node in the roster, or "": to forget it would kill its jobs."""
         if self.unreachable is None or not (jobs or self.may_have_jobs):
             return ""
         reports = f"reports jobs there: {', '.join(jobs)}" if jobs else "does not report which jobs run"
@@ -237,17 +237,17 @@ class Leaving:
 class Changes:
     """The changes of an apply."""
 
-    steps: tuple[Step, ...]  # in the order roles are done on a node
+    steps: tuple[Step, ...]  # in the order of roles on a node
     first_contact: tuple[str, ...]  # nodes that lack Python 3 and get it first
     drains: tuple[DrainOrder, ...]  # orders to Slurm
-    texts: Mapping[str, str]  # file content by digest, of the files that change
+    texts: Mapping[str, str]  # contents of changed files by digest
     removals: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)  # by node
     leaving: tuple[Leaving, ...] = ()
     artifacts: tuple[Artifact, ...] = ()  # fetched to this host before nodes are changed
-    felt: tuple[str, ...] = ()  # nodes with a change that jobs can feel
-    take_over: bool = False  # old state of another cluster is renamed, also where the node cannot name it yet
-    kept_aside: tuple[Obstacle, ...] = ()  # the old state that nodes named
-    installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
+    felt: tuple[str, ...] = ()  # nodes with a change that affects jobs
+    take_over: bool = False  # rename old state of another cluster, also on nodes that cannot report it yet
+    kept_aside: tuple[Obstacle, ...] = ()  # old state that nodes reported
+    installs: tuple[Install, ...] = ()  # by `apply --install`, which plans these nodes afterwards
 
     def __bool__(self) -> bool:
         return bool(self.installs or self.steps or self.first_contact or self.drains or self.removals or self.leaving)
@@ -260,37 +260,37 @@ class Changes:
         return tuple(sorted(used, key=lambda entry: (entry.name, entry.version)))
 
     def disruption(self, node: str) -> Disruption:
-        """Return the worst that its changes do to a node."""
-        gone = (removal.owns.disrupts for removal in self.removals.get(node, ()))
-        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
+        """Return the worst disruption of a node by its changes."""
+        disruptions = (removal.owns.disrupts for removal in self.removals.get(node, ()))
+        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *disruptions])
 
     @cached_property
     def together(self) -> frozenset[str]:
-        """Nodes with a change that has to happen everywhere at once, which no canary can go ahead of."""
+        """Nodes with a change that must happen everywhere at once, without a canary."""
         return frozenset(n for step in self.steps for n, change in step.changes.items() if change.shape == "together")
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """The observed state that the plan was made from."""
+    """The observed state of a plan."""
 
     unreachable: Mapping[str, str]  # node -> reason
-    shortfalls: tuple[Shortfall, ...]  # workers with less than is declared, as far as is known now
-    in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
-    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
+    shortfalls: tuple[Shortfall, ...]  # workers with less than declared, as far as known
+    in_service: tuple[str, ...] = ()  # configured before, jobs may use them: canary and batches apply
+    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # worker -> its running jobs
     asked_for: Mapping[str, tuple[WaitingJob, ...]] = field(
         default_factory=dict
     )  # node that leaves -> jobs that name it
     too_large: tuple[WaitingJob, ...] = ()  # jobs that request more nodes than remain
     basis: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # node -> part -> digest of its answer
-    offline: bool = False  # made without contacting nodes: as if they had nothing
+    offline: bool = False  # made without contacting nodes: every node counts as new
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
     obstacles: tuple[Obstacle, ...] = ()  # conflicts on nodes
-    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator drained them
 
     @cached_property
     def refused(self) -> Mapping[str, str]:
-        """Nodes that answer and are left out all the same, and why."""
+        """Nodes that answer but are skipped, with the reason."""
         until = "hpcforge changes nothing there until it is fixed"
         reasons = {obstacle.node: f"{obstacle.role}: {obstacle.said}; {until}" for obstacle in reversed(self.obstacles)}
         return reasons | {clock.node: f"{clock.said}: {until}" for clock in self.clocks if clock.refused}
@@ -301,15 +301,15 @@ class Policy:
     """The rules of the cluster that an apply follows."""
 
     controller: str
-    declared: tuple[DeclaredWorker, ...]  # what each worker must show to be admitted
+    declared: tuple[DeclaredWorker, ...]  # the hardware that admits each worker
     groups: Mapping[str, str] = field(default_factory=dict)  # node -> group
     rollout: Rollout = field(default_factory=Rollout)
     desired: str = ""  # digest of the desired state of all nodes
-    scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs
-    via: str | None = None  # the node that all others are reached through
-    weights: tuple[str, ...] = ()  # of Slurm's priorities, chosen by hpcforge: "PriorityWeightQOS=100000"
+    scheduler: str | None = None  # the role that installs Slurm; None: workers have no jobs
+    via: str | None = None  # the node that connections to all others pass
+    weights: tuple[str, ...] = ()  # hpcforge's weights of Slurm's priorities: "PriorityWeightQOS=100000"
     verify: Verify = "touched"  # the selection of tests afterwards
-    smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it is known now
+    smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as known
 
 
 # Plan files and JSON have the fields of all parts side by side, in this order.
@@ -323,7 +323,7 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an apply will do."""
+    """The work of one apply."""
 
     cluster: str
     nodes: tuple[str, ...]  # the selected nodes, reachable or not
@@ -345,7 +345,7 @@ class Plan:
 
     @cached_property
     def touched(self) -> tuple[str, ...]:
-        """Nodes that would be changed, in cluster order; those that leave are apart."""
+        """Nodes that would be changed, in cluster order, but for leaving nodes."""
         changes = self.changes
         changed = {node for step in changes.steps for node in step.changes}
         changed |= {*changes.first_contact, *changes.removals}
@@ -359,5 +359,5 @@ class Plan:
 
 
 def worst(disruptions: Any) -> Disruption:
-    """Return the worst of several; none if there are none."""
+    """Return the worst disruption; "none" for an empty list."""
     return max(disruptions, key=DISRUPTIONS.index, default="none")

@@ -1,7 +1,7 @@
-"""A plan as a file: to be reviewed, kept, and applied later just as it is, or not at all.
+"""A plan as a file for review. An apply uses it later unchanged, or refuses it.
 
-Two lines of JSON: a header, and the plan. The header's HMAC, under a key among the cluster's secrets, covers both, so
-that a plan which was edited, cut off, or made for another cluster is refused before its content is read.
+Two lines of JSON: a header, and the plan. The header's HMAC, under a key among the cluster's secrets, covers both. So
+hpcforge refuses an edited or incomplete plan, or one of another cluster, before it parses the content.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PlanFileError(ExpectedError):
 
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:
-    """Return the file's content: everything that the plan shows, with old and new texts of files, and no secret."""
+    """Return the file's content: the whole plan, with old and new texts of files, without secrets."""
     body = _PLAN.dump_json(_FILE(**plan.flat))
     header = {
         "hpcforge_plan": _FORMAT,
@@ -59,7 +59,7 @@ def dump_plan(plan: Plan, key: bytes) -> bytes:
 
 
 def load_plan(data: bytes, key: bytes) -> Plan:
-    """Load a plan dumped under the same key, by an hpcforge with the same kind of plan. Raise `PlanFileError`."""
+    """Load a plan dumped under the same key by an hpcforge with the same plan types. Raise `PlanFileError`."""
     first, newline, rest = data.partition(b"\n")
     header = _header(first) if newline else None
     if header is None:
@@ -70,8 +70,8 @@ def load_plan(data: bytes, key: bytes) -> Plan:
     size = header.get("bytes")
     if isinstance(size, int) and len(rest) < size:
         raise PlanFileError(f"this plan is incomplete: it has {len(rest)} of {size} bytes")
-    body, given = rest.removesuffix(b"\n"), header.pop("hmac", None)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), _seal(header, body, key).encode()):
+    body, seal = rest.removesuffix(b"\n"), header.pop("hmac", None)
+    if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), _seal(header, body, key).encode()):
         raise PlanFileError("this plan was edited, or belongs to another cluster")
     flat = _PLAN.validate_json(body)
     parts = {
@@ -94,7 +94,7 @@ def _seal(header: dict[str, Any], body: bytes, key: bytes) -> str:
 
 @cache
 def _shape() -> str:
-    """Return a digest of a plan's types: it changes with every field that is added, removed or gets another type."""
+    """Return a digest of the plan's types. It changes with every new, removed or retyped field."""
     return hashlib.sha256(json.dumps(_bare(_PLAN.json_schema()), sort_keys=True).encode()).hexdigest()[:16]
 
 

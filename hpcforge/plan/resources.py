@@ -1,4 +1,4 @@
-"""The types of all kinds of resources: how they are read from role.yaml and from a plan file."""
+"""The types of all kinds of resources, for role.yaml and plan files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}"
 
 
 @cache
-def _adapter(of: Any) -> TypeAdapter[Any]:
-    """Return the adapter that makes a value of this type from plain data. It raises ValueError for invalid data."""
-    return TypeAdapter(of)
+def _adapter(value_type: Any) -> TypeAdapter[Any]:
+    """Return the adapter from plain data to this type. It raises ValueError for invalid data."""
+    return TypeAdapter(value_type)
 
 
 def _load(value: Any) -> Resource:
     if isinstance(value, Resource):
         return value
     data = dict(value)
-    of: Any = TYPES[data.pop("kind")]
-    resource: Resource = _adapter(of).validate_python(data)
+    resource_type: Any = TYPES[data.pop("kind")]
+    resource: Resource = _adapter(resource_type).validate_python(data)
     return resource
 
 
@@ -38,7 +38,7 @@ def _dump(resource: Resource) -> dict[str, Any]:
     return {"kind": resource.kind, **asdict(resource)}
 
 
-# A resource of whatever kind, as a plan file has it.
+# A resource of any kind, in the form of a plan file.
 AnyResource = Annotated[
     Resource,
     PlainValidator(_load),
@@ -47,31 +47,31 @@ AnyResource = Annotated[
 ]
 
 
-def as_templates(of: type[Resource]) -> dict[str, Any]:
-    """Return the fields of a kind for role.yaml: every scalar as the template that it is rendered from."""
-    hints, said = get_type_hints(of), get_type_hints(of, include_extras=True)
+def as_templates(resource_type: type[Resource]) -> dict[str, Any]:
+    """Return the fields of a kind for role.yaml: a template for every scalar."""
+    hints, annotated = get_type_hints(resource_type), get_type_hints(resource_type, include_extras=True)
     made = {}
-    for field in fields(of):
+    for field in fields(resource_type):
         default = ... if field.default is MISSING else _as_text(field.default)
         made[field.name] = (
             _template_of(hints[field.name]),
-            Field(default, description=said[field.name].__metadata__[0]),
+            Field(default, description=annotated[field.name].__metadata__[0]),
         )
     return made
 
 
-def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
+def rendered(resource_type: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
     """Render the resource of a spec with these fields. Raise ValueError where a field is not of its type."""
-    types = _types(of)  # type: ignore[arg-type]
+    types = _types(resource_type)  # type: ignore[arg-type]
     values = {name: _rendered(getattr(spec, name), render) for name in types}
-    return of(**{name: _typed(name, types[name], value) for name, value in values.items()})
+    return resource_type(**{name: _typed(name, types[name], value) for name, value in values.items()})
 
 
 @cache
-def _types(of: type[Resource]) -> dict[str, Any]:
+def _types(resource_type: type[Resource]) -> dict[str, Any]:
     """Return the type of each field, in their order."""
-    hints = get_type_hints(of)
-    return {field.name: hints[field.name] for field in fields(of)}
+    hints = get_type_hints(resource_type)
+    return {field.name: hints[field.name] for field in fields(resource_type)}
 
 
 def _typed(name: str, hint: Any, value: Any) -> Any:

@@ -25,12 +25,12 @@ from hpcforge.plan.roles.role import Role, RoleError, load_role, site_role_code
 
 _MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
 _UNIT = re.compile(r"\S+\.(?:service|timer|socket|path|target|mount|automount|slice)")
-_SHALLOW = 2  # parts of a path that is everybody's: /etc, /var; what lies deeper may be a role's own
+_SHALLOW = 2  # parts of a shared path: /etc, /var; a deeper path may be a role's own
 
 
 @dataclass(frozen=True)
 class CheckedRole:
-    """A role's folder, and what is wrong with it; `nodes` of the cluster it would run on."""
+    """A role's folder with its diagnostics, and the `nodes` of the cluster where it would run."""
 
     folder: Path
     diagnostics: tuple[Diagnostic, ...]
@@ -38,31 +38,31 @@ class CheckedRole:
 
     @property
     def right(self) -> bool:
-        """Whether it can be used."""
+        """Whether the role is usable."""
         return all(diagnostic.severity != "error" for diagnostic in self.diagnostics)
 
 
 def role_folders(folder: Path) -> list[Path]:
-    """Return the folder itself, if it is a role, or else those in it that are."""
-    folder = folder.resolve() if folder.is_symlink() else folder  # the operator's word: it may be followed
+    """Return the folder itself if it is a role, else the roles in it."""
+    folder = folder.resolve() if folder.is_symlink() else folder  # the operator named it: follow the link
     return (
         [folder] if _is_role(folder) else sorted(path for path in folder.iterdir() if path.is_dir() and _is_role(path))
     )
 
 
 def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> list[CheckedRole]:
-    """Judge roles for a cluster, among others that are right: each may need another, or one of these."""
+    """Judge roles for a cluster, together with valid others. Each may need another, or one of these."""
     read: dict[Path, Role | CheckedRole] = {folder: _read(folder) for folder in folders}
-    known = {role.name: role for role in others}
-    known |= {role.name: role for role in read.values() if isinstance(role, Role)}
-    offers = {name: Service() for role in known.values() for name in role.spec.services}
-    usual = {role.name: usual_variables(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
+    by_name = {role.name: role for role in others}
+    by_name |= {role.name: role for role in read.values() if isinstance(role, Role)}
+    offers = {name: Service() for role in by_name.values() for name in role.spec.services}
+    usual = {role.name: usual_variables(role) | dict(cluster.variables.get(role.name, {})) for role in by_name.values()}
     cluster = replace(cluster, services={**offers, **cluster.services}, variables=usual, site_roles=())
-    return [role if isinstance(role, CheckedRole) else _judge(role, known, cluster) for role in read.values()]
+    return [role if isinstance(role, CheckedRole) else _judge(role, by_name, cluster) for role in read.values()]
 
 
 def usual_variables(role: Role) -> dict[str, Any]:
-    """Its variables that have a default, as templates get them."""
+    """Return its variables with a default, in the form for templates."""
     return {name: variable.given(variable.usual) for name, variable in role.spec.vars.items() if not variable.required}
 
 
@@ -71,11 +71,11 @@ def _is_role(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> Role | CheckedRole:
-    """Read a role; judge one that is invalid, or a site's own Ansible role, which has nothing to render."""
+    """Read a role. Judge an invalid one, or a site's own Ansible role: it has no templates."""
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
-            missing = Diagnostic("warning", _NOT_SAID, SourceFile(str(folder)), hint=_SAY_WHAT_GOES)
+            missing = Diagnostic("warning", _NOT_DECLARED, SourceFile(str(folder)), hint=_DECLARE_REMOVAL)
             return CheckedRole(folder, () if code.removes or code.leaves else (missing,))
         return load_role(folder)
     except RoleError as error:
@@ -84,8 +84,8 @@ def _read(folder: Path) -> Role | CheckedRole:
         return CheckedRole(folder, RoleError.of_file(folder, f"cannot be read: {error}").diagnostics)
 
 
-_NOT_SAID = "its code creates things that are not removed with the role"
-_SAY_WHAT_GOES = (
+_NOT_DECLARED = "its code creates things that are not removed with the role"
+_DECLARE_REMOVAL = (
     "list in role.yaml what is removed, `delete_on_removal: [PATH]`, and what stays, "
     "`keep_on_removal: [{path: PATH, why: ...}]`"
 )
@@ -99,57 +99,63 @@ def _is_for_site_roles(folder: Path) -> bool:
     return not re.search("^on[ \t]*:", text, re.MULTILINE)
 
 
-def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> CheckedRole:
+def _judge(role: Role, by_name: Mapping[str, Role], cluster: Cluster) -> CheckedRole:
     diagnostics = [*role.document.diagnostics, *_manners(role)]
-    among = _with_needed(role, known)
+    among = _with_needed(role, by_name)
     if missing := [
-        f"{other.name}.{name}"
-        for other in among
-        if other is role or runs(other.name, other.spec.on, cluster)
-        for name in other.spec.vars
-        if name not in cluster.variables[other.name]
+        f"{needed.name}.{name}"
+        for needed in among
+        if needed is role or runs(needed.name, needed.spec.on, cluster)
+        for name in needed.spec.vars
+        if name not in cluster.variables[needed.name]
     ]:
         message = f"{', '.join(missing)} has no default: nothing was rendered"
         hint = "use a blueprint that sets it: --blueprint FILE"
-        return CheckedRole(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
+        return CheckedRole(role.folder, (*diagnostics, _diagnose(role, message, ("vars",), hint, "not-checked")))
     try:
         desired = compile_desired(cluster, among, {})
     except RoleError as error:
         return CheckedRole(role.folder, (*diagnostics, *error.diagnostics))
-    wanted = {
-        node: wanted_role
+    by_node = {
+        node: desired_role
         for node, roles in desired.nodes.items()
-        for wanted_role in roles
-        if wanted_role.role == role.name
+        for desired_role in roles
+        if desired_role.role == role.name
     }
-    for wanted_role in wanted.values():
-        diagnostics += _rendered(role, wanted_role)
-    if not wanted:
+    for desired_role in by_node.values():
+        diagnostics += _rendered(role, desired_role)
+    if not by_node:
         hint = "use a blueprint where it runs: --blueprint FILE"
         message = f"runs on no node of {cluster.name}: its expressions and templates were parsed but not rendered"
-        diagnostics.append(_said(role, message, ("on",), hint, "not-checked"))
-    return CheckedRole(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(wanted))
+        diagnostics.append(_diagnose(role, message, ("on",), hint, "not-checked"))
+    return CheckedRole(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(by_node))
 
 
-def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
+def _with_needed(role: Role, by_name: Mapping[str, Role]) -> list[Role]:
     """Return a role and the roles that it needs, so that errors of other roles are not reported."""
-    found: dict[str, Role] = {}
-    left = [role]
-    while left:
-        needed_role = left.pop()
-        found[needed_role.name] = needed_role
+    roles: dict[str, Role] = {}
+    remaining = [role]
+    while remaining:
+        needed_role = remaining.pop()
+        roles[needed_role.name] = needed_role
         restarted = {restart.name for restart in needed_role.spec.restarts}
         needed = {need.partition("@")[0] for need in needed_role.spec.needs}
-        needed |= {other.name for other in known.values() if restarted & {unit.name for unit in other.spec.units}}
+        needed |= {
+            candidate.name for candidate in by_name.values() if restarted & {unit.name for unit in candidate.spec.units}
+        }
         kinds = set(needed_role.spec.contributes)
-        needed |= {other.name for other in known.values() if kinds & set(other.spec.accepts)}
-        depots = (other for other in known.values() if any(o.serves_artifacts for o in other.spec.services.values()))
+        needed |= {candidate.name for candidate in by_name.values() if kinds & set(candidate.spec.accepts)}
+        depots = (
+            candidate
+            for candidate in by_name.values()
+            if any(o.serves_artifacts for o in candidate.spec.services.values())
+        )
         needed |= {depot.name for depot in depots if needed_role.spec.artifacts}
-        left += [known[name] for name in sorted(needed) if name in known and name not in found]
-    return list(found.values())
+        remaining += [by_name[name] for name in sorted(needed) if name in by_name and name not in roles]
+    return list(roles.values())
 
 
-def _said(role: Role, message: str, loc: Loc, hint: str | None = None, severity: Severity = "error") -> Diagnostic:
+def _diagnose(role: Role, message: str, loc: Loc, hint: str | None = None, severity: Severity = "error") -> Diagnostic:
     mark = mark_of(role.document.root, loc) if loc else None
     return Diagnostic(severity, message, role.document.source, mark, hint)
 
@@ -158,36 +164,35 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     """Yield impossible or later surprising settings, for any cluster."""
     spec = role.spec
     if not ROLE_NAME.fullmatch(role.name):
-        yield _said(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
+        yield _diagnose(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
     if role.code is None:
         for key in ("inputs", "rerun_on", "collections", "delete_on_removal"):
             if getattr(spec, key):
                 hint = "write deploy.py or tasks/main.yml, or remove this"
-                yield _said(role, f"{key} without code that uses it", (key,), hint)
+                yield _diagnose(role, f"{key} without code that uses it", (key,), hint)
     else:
         if spec.collections and role.code.engine != "ansible":
             hint = "remove this: deploy.py imports pyinfra's operations"
-            yield _said(role, "collections without Ansible tasks", ("collections",), hint)
+            yield _diagnose(role, "collections without Ansible tasks", ("collections",), hint)
         yield from _code(role)
     for place, file in enumerate(spec.files):
         if not _MODE.fullmatch(file.mode):
-            yield _said(role, f"{file.mode!r} is not a file mode", ("files", place), 'octal, for example "0644"')
+            yield _diagnose(role, f"{file.mode!r} is not a file mode", ("files", place), 'octal, for example "0644"')
     for key in ("delete_on_removal", "keep_on_removal"):
         for place, tree in enumerate(getattr(spec, key)):
             if key == "delete_on_removal" and len(Path(tree.path).parts) <= _SHALLOW:
-                yield _said(role, f"{tree.path} is not this role's alone", (key, place), "a path deeper down")
+                yield _diagnose(role, f"{tree.path} is not this role's alone", (key, place), "a path deeper down")
     yield from _unused(role)
 
 
 def _code(role: Role) -> Iterator[Diagnostic]:
-    """Check the declarations for opaque code: that there is code, that a check proves it, and what happens to its
-    results."""
+    """Check the declarations for opaque code: its syntax, a check of its result, and the paths it creates."""
     assert role.code is not None
     if not role.spec.checks:
         hint = "without a check, hpcforge cannot see that its result is missing"
-        yield _said(role, "it has code, but no `checks` that prove its result", (), hint)
+        yield _diagnose(role, "it has code, but no `checks` that prove its result", (), hint)
     if not role.spec.delete_on_removal and not role.spec.keep_on_removal:
-        yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
+        yield _diagnose(role, _NOT_DECLARED, (), _DECLARE_REMOVAL, "warning")
     name = "deploy.py" if role.code.engine == "pyinfra" else "tasks/main.yml"
     source = SourceFile(str(role.folder / name))
     try:
@@ -202,18 +207,18 @@ def _code(role: Role) -> Iterator[Diagnostic]:
 
 
 def _is_list(content: bytes) -> bool:
-    """Whether it is YAML, of a list. Raises YAMLError. Nothing is built of it: a list may hold another many times."""
+    """Return whether it is a YAML list. Raises YAMLError. Only parse events: a list may contain another many times."""
     events = list(yaml.parse(content, Loader=yaml.CSafeLoader))
     return len(events) > 2 and isinstance(events[2], yaml.SequenceStartEvent)
 
 
 def _unused(role: Role) -> Iterator[Diagnostic]:
     if role.code is not None and role.code.engine == "ansible":
-        return  # its tasks have a folder files/ as well
+        return  # its tasks use the folder files/, too
     try:
         names = files_inside(role.folder)
     except (OSError, OutsideError) as error:
-        yield _said(role, f"its folder cannot be read: {error}", (), "copy what a link points to")
+        yield _diagnose(role, f"its folder cannot be read: {error}", (), "copy what a link points to")
         return
     for name in names:
         path = role.folder / name
@@ -222,21 +227,21 @@ def _unused(role: Role) -> Iterator[Diagnostic]:
             yield Diagnostic("error", "role.yaml does not use this file", SourceFile(str(path)), hint=hint)
 
 
-def _rendered(role: Role, wanted: DesiredRole) -> Iterator[Diagnostic]:
+def _rendered(role: Role, desired_role: DesiredRole) -> Iterator[Diagnostic]:
     """Check names and paths after rendering."""
     paths = [
-        *(("files", file.path) for file in wanted.of(File)),
-        *(("delete_on_removal", tree.path) for tree in wanted.trees),
-        *(("keep_on_removal", leaves.path) for leaves in wanted.leaves),
+        *(("files", file.path) for file in desired_role.of(File)),
+        *(("delete_on_removal", tree.path) for tree in desired_role.trees),
+        *(("keep_on_removal", leaves.path) for leaves in desired_role.leaves),
     ]
     for key, path in paths:
         if not path.startswith("/") or ".." in Path(path).parts or "//" in path or path.endswith("/"):
-            yield _said(role, f"{path!r} is not an absolute path", (key,), "for example /etc/motd")
-    seen: set[str] = set()
-    for file in wanted.of(File):
-        if file.path in seen:
-            yield _said(role, f"{file.path} is declared twice on one node", ("files",), "use `when` to choose one")
-        seen.add(file.path)
-    for unit in wanted.units:
+            yield _diagnose(role, f"{path!r} is not an absolute path", (key,), "for example /etc/motd")
+    declared: set[str] = set()
+    for file in desired_role.of(File):
+        if file.path in declared:
+            yield _diagnose(role, f"{file.path} is declared twice on one node", ("files",), "use `when` to choose one")
+        declared.add(file.path)
+    for unit in desired_role.units:
         if not _UNIT.fullmatch(unit.name):
-            yield _said(role, f"{unit.name!r} is not a unit name", ("units",), "for example chrony.service")
+            yield _diagnose(role, f"{unit.name!r} is not a unit name", ("units",), "for example chrony.service")

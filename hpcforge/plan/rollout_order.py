@@ -1,7 +1,7 @@
-"""The order of nodes: the waiting ones, the first ones, and those that must be empty. Pure.
+"""The order of nodes: waiting nodes, canaries, and nodes that must be empty. Pure.
 
-Only nodes in service are held back: the others have no jobs yet. A node that others need starts at once, as do nodes
-with a change that must happen everywhere together: a delay would block all nodes.
+Only nodes in service wait: the others have no jobs yet. A node that others need starts at once, as do nodes with a
+change that must happen everywhere together: a delay would block all nodes.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ class Order:
         if not self._in_service:
             return frozenset()
         needed = {
-            other
+            name
             for step in self.plan.changes.steps
             for node, change in step.changes.items()
             for need in change.needs
-            for other in need.nodes
-            if other != node
+            for name in need.nodes
+            if name != node
         }
         at_once = needed | self.plan.changes.together
         return frozenset(node for node in self.plan.touched if node in self._in_service and node not in at_once)
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Group -> its held nodes, those without jobs first, since they need not wait."""
+        """Group -> its held nodes. Nodes without jobs come first, since they need not wait."""
         groups: dict[str, list[str]] = {}
         for node in sorted((n for n in self.plan.touched if n in self.held), key=lambda n: n in self.plan.state.jobs):
             groups.setdefault(self.plan.policy.groups.get(node, node), []).append(node)
         return {group: tuple(nodes) for group, nodes in groups.items()}
 
     def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
-        """Return the first nodes to change; none in a group without others to spare. A deferred one is no canary."""
+        """Return the first nodes to change; none in a group with no further nodes. A deferred node is not a canary."""
         nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
         count = self.plan.policy.rollout.canary
         return tuple(nodes[:count]) if len(nodes) > count else ()
@@ -59,11 +59,11 @@ class Order:
 
     @cached_property
     def limited(self) -> frozenset[str]:
-        """Nodes whose number out of service is limited (`rollout.at_most`)."""
+        """Held workers. `rollout.at_most` limits their number out of service."""
         return self.held & self._workers
 
     def has_to_be_empty(self, node: str) -> bool:
-        """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
+        """Return whether the change disturbs jobs: running jobs must end before, and no others may start."""
         has_jobs = self.plan.policy.scheduler is not None and node in self._workers
         at_stake = node in self._in_service or node in self.plan.state.jobs
         return has_jobs and at_stake and self.plan.changes.disruption(node) in ("drain", "reboot")

@@ -1,7 +1,7 @@
-"""The roster: the nodes as the last apply left them. Kept on the head; a missing entry costs no correctness.
+"""The roster: the nodes after the last apply. The head keeps it; a missing entry breaks nothing.
 
-A node that is in the roster and not in the blueprint is one that leaves. Its address and host keys stand here because
-nothing else knows them any more.
+A node that is in the roster and not in the blueprint leaves the cluster. Only the roster still has its address and host
+keys.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Enrolled:
     host_keys: tuple[HostKey, ...]  # OpenSSH public keys
     group: Word
     functions: tuple[Word, ...]
-    since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # number of the first run that reached it
+    since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # run number of the first contact
 
 
 @dataclass(frozen=True)
 class Roster:
-    """`problem` says why a roster that is there tells nothing; `newer`: because a newer hpcforge wrote it."""
+    """The enrolled nodes. `problem`: the reason that a roster is unreadable; `newer`: a newer hpcforge wrote it."""
 
     cluster: str = ""
     run: LastRun | None = None
@@ -68,7 +68,7 @@ class Roster:
 
 
 class KnownMachine(NamedTuple):
-    """A machine as known by a source other than the head. No address: known only by its keys."""
+    """A machine from a source other than the head. Without an address, its keys alone identify it."""
 
     address: str | None
     host_keys: tuple[str, ...]
@@ -78,7 +78,7 @@ _ROSTER = TypeAdapter(Roster)
 
 
 def parse_roster(text: str | None, cluster: str) -> Roster:
-    """Parse the text of a `roster_document`; return an empty roster without one. Never an exception."""
+    """Parse the text of a `roster_document`; return an empty roster without one. Raises no exception."""
     if text is None:
         return Roster()
     try:
@@ -88,31 +88,33 @@ def parse_roster(text: str | None, cluster: str) -> Roster:
             return Roster(problem=f"written by a newer hpcforge (schema {version})", newer=True)
         if document["checksum"] != _checksum(document):
             return Roster(problem=f"damaged ({len(text)} characters)")
-        found = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
+        roster = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
     except ValidationError as error:
         first = error.errors()[0]
         return Roster(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return Roster(problem=f"damaged ({len(text)} characters)")
-    if found.cluster != cluster:
-        return Roster(problem=f"that of another cluster, {found.cluster}")
-    return found
+    if roster.cluster != cluster:
+        return Roster(problem=f"that of another cluster, {roster.cluster}")
+    return roster
 
 
 def roster_document(roster: Roster) -> dict[str, Any]:
-    """Return the form in which it is kept."""
-    kept = dataclasses.asdict(roster)
-    document = {"schema": SCHEMA_VERSION, **{key: kept[key] for key in ("cluster", "run", "nodes")}}
-    document = json.loads(json.dumps(document))  # tuples as lists, as they will be read
+    """Return the document that the head keeps."""
+    entries = dataclasses.asdict(roster)
+    document = {"schema": SCHEMA_VERSION, **{key: entries[key] for key in ("cluster", "run", "nodes")}}
+    document = json.loads(json.dumps(document))  # lists in place of tuples, as after reading
     return {**document, "checksum": _checksum(document)}
 
 
-def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], gone: Collection[str]) -> Roster:
-    """Return the roster after a run that `reached` some nodes and removed those that are `gone`.
+def next_roster(
+    old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], removed: Collection[str]
+) -> Roster:
+    """Return the roster after a run that `reached` some nodes and `removed` others.
 
-    Others stay as they were: a node that was not selected, or did not answer, is still there.
+    The rest does not change: a node that was not selected, or did not answer, still exists.
     """
-    nodes = {name: machine for name, machine in old.nodes.items() if name not in gone}
+    nodes = {name: machine for name, machine in old.nodes.items() if name not in removed}
     for node in cluster.nodes:
         if node.name in reached or node.name in nodes:
             since = nodes[node.name].since if node.name in nodes else run.number
@@ -120,15 +122,15 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
     return Roster(cluster.name, run, nodes)
 
 
-def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
-    """Return the roster's nodes that neither the blueprint nor `known` confirms.
+def strangers(roster: Roster, cluster: Cluster, sources: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
+    """Return the roster's nodes that neither the blueprint nor `sources` confirm.
 
-    The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
+    The head keeps the roster: a compromised head could present any machine as a leaving node, for hpcforge to log in.
     """
     return frozenset(
         name
         for name, machine in leaving(roster, cluster).items()
-        if not any(_confirms(nodes.get(name), machine) for nodes in known)
+        if not any(_confirms(nodes.get(name), machine) for nodes in sources)
     )
 
 
@@ -139,10 +141,10 @@ def without(roster: Roster, nodes: Collection[str]) -> Roster:
     )
 
 
-def _confirms(known: KnownMachine | None, machine: Enrolled) -> bool:
-    if known is None or not machine.host_keys:
+def _confirms(known_machine: KnownMachine | None, machine: Enrolled) -> bool:
+    if known_machine is None or not machine.host_keys:
         return False
-    return known.address in (None, machine.address) and set(machine.host_keys) <= set(known.host_keys)
+    return known_machine.address in (None, machine.address) and set(machine.host_keys) <= set(known_machine.host_keys)
 
 
 def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
@@ -151,21 +153,21 @@ def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
 
 
 def gone_keys(roster: Roster, cluster: Cluster) -> frozenset[str]:
-    """Host keys of machines that are enrolled and not in the blueprint any more: that leave, or were replaced."""
-    there = {key for node in cluster.nodes for key in node.host_keys}
-    return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in there)
+    """Return the host keys of enrolled machines that are no longer in the blueprint: leaving or replaced ones."""
+    present = {key for node in cluster.nodes for key in node.host_keys}
+    return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in present)
 
 
 def renamed(roster: Roster, cluster: Cluster) -> dict[str, str]:
-    """Nodes of the blueprint -> the node that leaves and is, by its address or a host key, the same machine."""
+    """Return, by node of the blueprint, the leaving node with the same address or a host key: the same machine."""
     leaves = leaving(roster, cluster)
     by_mark = {mark: name for name, machine in leaves.items() for mark in (machine.address, *machine.host_keys)}
-    found = {}
+    old_names = {}
     for node in cluster.nodes:
         before = next((by_mark[mark] for mark in (*node.host_keys, node.address) if mark in by_mark), None)
         if before is not None:
-            found[node.name] = before
-    return found
+            old_names[node.name] = before
+    return old_names
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

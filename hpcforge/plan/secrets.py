@@ -17,14 +17,14 @@ LETTERS: Mapping[Alphabet, str] = {
     "letters-and-digits": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
     "hex": "0123456789abcdef",
 }
-_LEAST_BITS = 128  # of chance in a generated secret: nobody guesses it, and a digest of it gives nothing away
+_LEAST_BITS = 128  # random bits of a generated secret: neither guesses nor its digest reveal it
 _LARGEST = 64 * 1024  # characters or bytes
 
-# What follows from hpcforge's host authority, by the word before a colon: roles put it into files, and all may read it,
+# Names derived from hpcforge's host authority, by the word before a colon. Roles put them into files, readable for all,
 PUBLIC = ("ssh_known_hosts", "ssh_host_certificate", "tls_authority", "tls_certificate")
-DERIVED = (*PUBLIC, "tls_key")  # but for this.
+DERIVED = (*PUBLIC, "tls_key")  # except this one
 PLAN_KEY = "plan_key"
-# What stays on the operator host, and what is kept with it; no role can have a secret of such a name.
+# Secrets that stay on the operator host, and the derived ones; no role can declare these names.
 OURS = (PLAN_KEY, "bmc_password", "bmc_passwords", "ssh_host_ca", "revoked_host_keys", *DERIVED)
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -48,7 +48,7 @@ class SecretSpec(BaseModel):
 
     @property
     def is_text(self) -> bool:
-        """It may stand inside a text."""
+        """Whether a text may contain it."""
         return self.bytes is None and not self.binary
 
     @model_validator(mode="after")
@@ -59,8 +59,8 @@ class SecretSpec(BaseModel):
             raise ValueError("binary and min_bytes are of what the site provides")
         if "alphabet" in self.model_fields_set and self.length is None:
             raise ValueError("an alphabet is for a secret with a length")
-        each = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))
-        least = math.ceil(_LEAST_BITS / each)
+        bits = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))
+        least = math.ceil(_LEAST_BITS / bits)
         size = self.length if self.bytes is None else self.bytes
         if size is not None and size < least:
             raise ValueError(f"{size} is too short for a secret: at least {least}")
@@ -77,30 +77,30 @@ class Secret:
 
 
 def usable(role: str, needs: Iterable[str], secrets: Mapping[str, Secret]) -> dict[str, Secret]:
-    """Of all secrets by name those that a role may put into files: its own, and those of roles that it needs."""
+    """Return, by name, the secrets that a role may put into files: its own, and those of roles that it needs."""
     sources = {role, *(need.partition("@")[0] for need in needs)}
     return {name: secret for name, secret in secrets.items() if secret.role in sources}
 
 
 def is_public(name: str) -> bool:
-    """Whether it is kept with secrets, and is none: what follows from the host authority's public key."""
+    """Return whether it is kept with secrets, but is public: derived from the host authority's public key."""
     return name.partition(":")[0] in PUBLIC
 
 
 def is_derived(name: str) -> bool:
-    """Whether it follows from the host authority, and is declared by no role."""
+    """Return whether it is derived from the host authority; no role declares it."""
     return name.partition(":")[0] in DERIVED
 
 
 def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
-    """Raise ValueError for a name outside of the `secrets` which a role may use."""
+    """Raise ValueError for a name that is not among a role's usable `secrets`."""
     if name not in secrets and not is_derived(name):
-        known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
-        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {known}")
+        hint = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
+        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {hint}")
 
 
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:
-    """Raise ValueError for a secret that a role may not put inside a text."""
+    """Raise ValueError for a secret that must not be part of a text."""
     check_usable(name, secrets)
     if is_derived(name) or not secrets[name].spec.is_text:
         raise ValueError(f"secret {name!r} is no text of one line: it can only be all of a file (`secret: {name}`)")
@@ -114,7 +114,7 @@ def check_mode(file: File) -> None:
 
 @dataclass(frozen=True)
 class Use:
-    """A secret in a file of a role, on some node. `inside`: it stands in a line of a text."""
+    """A secret in a file of a role, on at least one node. `inside`: it is a part of a text."""
 
     name: str
     role: str
@@ -123,9 +123,9 @@ class Use:
 
 
 def uses(desired: Desired) -> tuple[Use, ...]:
-    """Which roles put which secrets into which files, each once, in the order of roles."""
-    found: dict[Use, None] = {}
-    for wanted in desired.distinct:
-        for file in wanted.of(File):
-            found.update((Use(name, wanted.role, file.path, not file.secret), None) for name in file.holds)
-    return tuple(sorted(found, key=lambda use: desired.roles.index(use.role)))
+    """Return the uses of secrets in files, each once, in the order of roles."""
+    unique: dict[Use, None] = {}
+    for role in desired.distinct:
+        for file in role.of(File):
+            unique.update((Use(name, role.role, file.path, not file.secret), None) for name in file.holds)
+    return tuple(sorted(unique, key=lambda use: desired.roles.index(use.role)))

@@ -1,4 +1,4 @@
-"""A plan that was made before, on nodes that may have changed since. Pure."""
+"""An earlier plan, on nodes that may have changed since. Pure."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from dataclasses import replace
 from hpcforge.plan.plan import Changes, Plan, Step
 
 
-def stale_nodes(made: Plan, now: Plan) -> dict[str, str]:
-    """Nodes for which the plan does not hold any more, and why. `now` is the plan that would be made at this moment."""
-    found = {}
-    for node in made.touched:
-        if node in now.state.unreachable:
-            continue  # it is unreachable, which the run itself says
-        parts = _changed(made.state.basis.get(node, {}), now.state.basis.get(node, {}))
+def stale_nodes(earlier: Plan, present: Plan) -> dict[str, str]:
+    """Return the nodes for which the earlier plan is no longer valid, with the reason. `present` is a new plan."""
+    reasons = {}
+    for node in earlier.touched:
+        if node in present.state.unreachable:
+            continue  # the run itself reports it as unreachable
+        parts = _changed(earlier.state.basis.get(node, {}), present.state.basis.get(node, {}))
         if parts:
-            found[node] = f"it changed after the plan was made: {', '.join(parts)}"
-    leaving = {leaver.node: (leaver.removals, leaver.unknown) for leaver in now.changes.leaving}
-    for leaver in made.changes.leaving:
+            reasons[node] = f"it changed after the plan was made: {', '.join(parts)}"
+    leaving = {leaver.node: (leaver.removals, leaver.unknown) for leaver in present.changes.leaving}
+    for leaver in earlier.changes.leaving:
         if leaver.unreachable is None and leaving.get(leaver.node) != (leaver.removals, leaver.unknown):
-            found[leaver.node] = "it is no longer removed, or it changed since"
-    return found
+            reasons[leaver.node] = "it is no longer removed, or it changed since"
+    return reasons
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [part for part in dict.fromkeys((*before, *after)) if before.get(part) != after.get(part)]
 
 
-def drop_nodes(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
-    """Return the plan without these nodes, with present unreachable nodes, service states, jobs and clock errors."""
-    lost = {node: reason for node, reason in now.state.unreachable.items() if node in made.nodes}
-    gone = {*nodes, *lost, *now.state.refused}
+def drop_nodes(earlier: Plan, nodes: Collection[str], present: Plan) -> Plan:
+    """Return the earlier plan without these nodes, with the present unreachable nodes, services, jobs and clocks."""
+    lost = {node: reason for node, reason in present.state.unreachable.items() if node in earlier.nodes}
+    dropped = {*nodes, *lost, *present.state.refused}
     state = replace(
-        made.state,
+        earlier.state,
         unreachable=lost,
-        in_service=now.state.in_service,
-        jobs=now.state.jobs,
-        asked_for=now.state.asked_for,
-        too_large=now.state.too_large,
-        clocks=tuple(clock for clock in now.state.clocks if clock.node in made.nodes),
-        obstacles=tuple(obstacle for obstacle in now.state.obstacles if obstacle.node in made.nodes),
-        down=tuple(worker for worker in now.state.down if worker.node in made.nodes),
+        in_service=present.state.in_service,
+        jobs=present.state.jobs,
+        asked_for=present.state.asked_for,
+        too_large=present.state.too_large,
+        clocks=tuple(clock for clock in present.state.clocks if clock.node in earlier.nodes),
+        obstacles=tuple(obstacle for obstacle in present.state.obstacles if obstacle.node in earlier.nodes),
+        down=tuple(worker for worker in present.state.down if worker.node in earlier.nodes),
     )
     policy = replace(
-        made.policy,
-        declared=tuple(worker for worker in made.policy.declared if worker.node not in lost),
-        smoke=made.policy.smoke if not gone else now.policy.smoke,
+        earlier.policy,
+        declared=tuple(worker for worker in earlier.policy.declared if worker.node not in lost),
+        smoke=earlier.policy.smoke if not dropped else present.policy.smoke,
     )
-    changes = replace(_without(made.changes, gone), drains=now.changes.drains)
-    return replace(made, changes=changes, state=state, policy=policy)
+    changes = replace(_without(earlier.changes, dropped), drains=present.changes.drains)
+    return replace(earlier, changes=changes, state=state, policy=policy)
 
 
 def _without(changes: Changes, nodes: Collection[str]) -> Changes:

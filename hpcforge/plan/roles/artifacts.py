@@ -22,7 +22,7 @@ _MODE = re.compile(r"[0-7]{3,4}")
 
 
 class NoDepotError(ExpectedError):
-    """A role has artifacts, and the blueprint no node that serves them."""
+    """A role has artifacts, but no node of the blueprint serves them."""
 
     kind = "invalid"
 
@@ -33,7 +33,7 @@ class NoDepotError(ExpectedError):
 
 @dataclass(frozen=True)
 class DepotContents:
-    """What the depot serves, and at which address; None: there is none."""
+    """The contents of the depot, and its address; None: no depot."""
 
     artifacts: tuple[Artifact, ...] = ()  # by name
     address: str | None = None
@@ -43,22 +43,22 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
     """Return the contents of the depot for these roles.
 
     Raises:
-        NoDepotError: the blueprint has no node for it.
-        RoleError: two roles call different files the same.
+        NoDepotError: the blueprint has no node for the depot.
+        RoleError: two roles use one name for different files.
     """
-    found: dict[str, tuple[Role, Artifact]] = {}
+    by_name: dict[str, tuple[Role, Artifact]] = {}
     for role, artifacts in by_role:
         for artifact in artifacts:
-            first, same = found.setdefault(artifact.name, (role, artifact))
+            first, same = by_name.setdefault(artifact.name, (role, artifact))
             if same != artifact:
                 raise role.wrong(f"artifact {artifact.name} differs from the one of role {first.name}", ("artifacts",))
-    if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.roles.contributions`
+    if not by_name or depot is None:  # a role with artifacts needs a depot, see `hpcforge.plan.roles.contributions`
         return DepotContents()
     service = service_of(depot)
     host = cluster.services[service].host if service in cluster.services else None
     if host is None:
-        raise NoDepotError(next(iter(found.values()))[0].name, service)
-    return DepotContents(tuple(found[name][1] for name in sorted(found)), cluster.by_name[host].address)
+        raise NoDepotError(next(iter(by_name.values()))[0].name, service)
+    return DepotContents(tuple(by_name[name][1] for name in sorted(by_name)), cluster.by_name[host].address)
 
 
 def service_of(depot: Role) -> str:
@@ -67,7 +67,7 @@ def service_of(depot: Role) -> str:
 
 
 def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
-    """Return an artifact from its rendered fields. Raises ValueError for invalid ones."""
+    """Return an artifact from its rendered fields. Raises ValueError for invalid fields."""
     name, source, digest = render(spec.name), render(spec.source), render(spec.sha256)
     if not _NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not FOLDER/FILE, of letters, digits and _ . + -")
@@ -82,7 +82,7 @@ def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
 
 
 def download(spec: ArtifactSpec, render: Callable[[Template], str], address: str | None) -> Download:
-    """Return a node's download of it. Raise ValueError for an invalid one."""
+    """Return a node's download of an artifact. Raise ValueError for invalid fields."""
     file, mode = artifact(spec, render), render(spec.mode)
     if not _MODE.fullmatch(mode):
         raise ValueError(f"mode {mode!r} is not octal")

@@ -1,7 +1,7 @@
 """Contributions to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
 
 A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
-Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.
+Slurm's templates use them as `contributions.KIND`. So the two roles are independent.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hpcforge.plan.roles.render import Template
 from hpcforge.plan.roles.role import Role
 from hpcforge.plan.roles.spec import AcceptSpec, ContributionSpec, RestartSpec
 
-# What templates get by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
+# Values for templates by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
 Contributions = Mapping[str, object]
-Item = Mapping[str, Any]  # the fields of a kind, typed, with `role`, `nodes` and perhaps `text`: what templates get
+Item = Mapping[str, Any]  # the typed fields of a kind, with `role`, `nodes` and perhaps `text`, for templates
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Kind:
     known: tuple[str, ...] | None = None
 
     def check(self, role: Role, loc: tuple[str | int, ...], contribution: ContributionSpec) -> None:
-        """Raise `RoleError` where a contribution does not have the fields of this kind."""
+        """Raise `RoleError` for a contribution with other fields than this kind has."""
         for name in contribution.fields:
             if name not in self.spec.fields:
                 hint = did_you_mean(name, self.spec.fields) or f"there are: {', '.join(self.spec.fields)}"
@@ -46,16 +46,16 @@ class Kind:
             raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
 
     def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
-        """Return the fields of a contribution, rendered and typed. Raise ValueError for one that has another type."""
-        found: dict[str, object] = {}
+        """Return the fields of a contribution, rendered and typed. Raise ValueError for a wrong type."""
+        fields: dict[str, object] = {}
         for name, variable in self.spec.fields.items():
             text = contribution.fields.get(name)
             try:
-                found[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
+                fields[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        self._check_known(found)
-        return found
+        self._check_known(fields)
+        return fields
 
     def _check_known(self, item: Item) -> None:
         name = self.spec.unique[0] if self.spec.unique else ""
@@ -70,7 +70,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Contribution:
-    """An item, where it comes from, and the nodes where that role runs."""
+    """An item, its role and place in role.yaml, and the nodes where that role runs."""
 
     role: Role
     loc: tuple[str | int, ...]
@@ -78,11 +78,11 @@ class Contribution:
     nodes: tuple[Node, ...]
 
 
-def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
+def kinds_of(roles: Iterable[Role], values_of: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
     """Return the kinds that roles accept, by name.
 
-    Raise `RoleError` where two roles accept the same, and for an item of a kind that no role accepts, or with other
-    fields than it has.
+    Raise `RoleError` if two roles accept one kind, if no role accepts an item's kind, or if an item has other fields
+    than its kind.
     """
     roles, kinds = tuple(roles), dict[str, Kind]()
     for role in roles:
@@ -90,7 +90,7 @@ def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[st
             if name in kinds:
                 message = f"accepts.{name}: role {kinds[name].role.name} accepts it, too"
                 raise role.wrong(message, ("accepts", name), "contribute to that role, or choose another name")
-            kinds[name] = Kind(name, role, spec, known(role, spec))
+            kinds[name] = Kind(name, role, spec, values_of(role, spec))
     for role in roles:
         for name, contributions in role.spec.contributes.items():
             if name not in kinds:
@@ -103,13 +103,13 @@ def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[st
 
 def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...]:
     """Merge the items of a kind that agree in the `unique` fields. Raise `RoleError` for a conflict."""
-    found: dict[object, tuple[Contribution, Item]] = {}
+    by_key: dict[object, tuple[Contribution, Item]] = {}
     for contribution in contributions:
         item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
-        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(found))
-        first, before = found.get(unique, (contribution, None))
-        found[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
-    return tuple(item for _, item in found.values())
+        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(by_key))
+        first, before = by_key.get(unique, (contribution, None))
+        by_key[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
+    return tuple(item for _, item in by_key.values())
 
 
 def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
@@ -119,18 +119,20 @@ def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("/".join(str(item[field]) for field in unique) for item in every))
 
 
-def _merged(kind: Kind, first: Contribution, before: Item, other: Contribution) -> Item:
-    joined = kind.spec.joined if kind.spec.joined and all(_is_list(kind, one.item) for one in (first, other)) else None
+def _merged(kind: Kind, first: Contribution, before: Item, contribution: Contribution) -> Item:
+    item, joined = contribution.item, kind.spec.joined
+    if not joined or not (_is_list(kind, first.item) and _is_list(kind, item)):
+        joined = None
     for name in kind.spec.fields:
-        if name != joined and other.item[name] != before[name]:
-            what = ", ".join(str(other.item[field]) for field in kind.spec.unique)
-            message = f"{kind.name}: {what} has {name} {other.item[name]}, and {before[name]} in role {first.role.name}"
-            raise other.role.wrong(message, other.loc)
+        if name != joined and item[name] != before[name]:
+            label = ", ".join(str(item[field]) for field in kind.spec.unique)
+            message = f"{kind.name}: {label} has {name} {item[name]}, and {before[name]} in role {first.role.name}"
+            raise contribution.role.wrong(message, contribution.loc)
     more = {}
     if joined:
-        words = dict.fromkeys((*before[joined].split(","), *other.item[joined].split(",")))
+        words = dict.fromkeys((*before[joined].split(","), *item[joined].split(",")))
         more = {joined: ",".join(words)}
-    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *other.nodes)))}
+    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *contribution.nodes)))}
 
 
 def _is_list(kind: Kind, item: Item) -> bool:
@@ -140,29 +142,29 @@ def _is_list(kind: Kind, item: Item) -> bool:
 # The order of roles, and checks across all roles.
 
 
-Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
+Needs = Mapping[str, tuple[str, ...]]  # role -> its needs, as written in role.yaml
 
 
 def all_needs(roles: Sequence[Role]) -> Needs:
-    """Return the declared needs of each role, and on its node every role that restarts one of its units.
+    """Return the needs of each role: the declared ones, and roles that restart one of its units, on the same node.
 
     A role with artifacts needs the role that serves them. Raise `RoleError` if there is none, or if a role restarts a
     unit that no other role has.
     """
     depot = the_depot(roles)
-    found = {role.name: role.spec.needs for role in roles}
+    needs = {role.name: role.spec.needs for role in roles}
     for role in roles:
         if role.spec.artifacts and depot is None:
             raise role.wrong("has artifacts, but no role offers a service with `serves_artifacts`", ("artifacts",))
         if role.spec.artifacts and depot is not None:
-            found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
+            needs[role.name] = tuple(dict.fromkeys((*needs[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [owner for owner in roles if owner is not role and _owns(owner, restart, role)]
             if not owners and "{{" not in restart.name:
                 raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
-                found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
-    return found
+                needs[owner.name] = tuple(dict.fromkeys((*needs[owner.name], role.name)))
+    return needs
 
 
 def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
@@ -182,23 +184,23 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
-    """Return the role that brings Slurm's controller. Raise `RoleError` where two do."""
-    found = [role for role in roles if role.spec.scheduler]
-    if len(found) > 1:
-        raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
-    return found[0].name if found else None
+    """Return the role that installs Slurm's controller. Raise `RoleError` for two."""
+    schedulers = [role for role in roles if role.spec.scheduler]
+    if len(schedulers) > 1:
+        raise schedulers[1].wrong(f"provides the scheduler, as does {schedulers[0].name}", ("scheduler",))
+    return schedulers[0].name if schedulers else None
 
 
 def the_depot(roles: Sequence[Role]) -> Role | None:
-    """Return the role that serves artifacts. Raise `RoleError` where two do."""
-    found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
-    if len(found) > 1:
-        raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
-    return found[0] if found else None
+    """Return the role that serves artifacts. Raise `RoleError` for two."""
+    depots = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
+    if len(depots) > 1:
+        raise depots[1].wrong(f"serves artifacts, as does {depots[0].name}", ("services",))
+    return depots[0] if depots else None
 
 
 def _owns(owner: Role, restart: RestartSpec, role: Role) -> bool:
-    """Return whether a role has the unit; one whose name varies is of a role that contributes to the one restarting."""
+    """Return whether a role has the unit. A unit with a variable name belongs to a role that contributes to `role`."""
     if "{{" in restart.name:
         return not role.spec.accepts.keys().isdisjoint(owner.spec.contributes)
     return restart.name in {unit.name for unit in owner.spec.units}

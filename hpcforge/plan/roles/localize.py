@@ -1,4 +1,4 @@
-"""Names that roles declare as Debian's, translated to the distribution of the nodes."""
+"""Translate the Debian names of roles to the distribution of the nodes."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ T = TypeVar("T")
 
 
 def localize(value: T, os: OperatingSystem) -> T:
-    """Replace names in a dataclass, at any depth, by the distribution's own, in the fields that are declared to hold
-    names.
+    """Replace Debian names in a dataclass, at any depth, in the fields that are declared to have names.
 
-    Text stays as it is: roles look up names in a file's text, or in a shell's line, themselves. Raise ValueError where
-    a field is for one package, and there are several or none, or for a package that the release lacks.
+    Text does not change: roles look up names in a file's text, or in a shell's line, themselves. Raise ValueError for
+    several packages or none in a field for one package, or for a package that the release lacks.
     """
     if os.names.all_as_in_debian:  # a plan has millions of parts
         for name in getattr(value, "packages", ()):
             os.packages(name)
         return value
-    named = _named(type(value))  # type: ignore[arg-type]
-    own = {name: _own(getattr(value, name), what, os) for name, what in named.items()}
+    subjects = _subjects(type(value))  # type: ignore[arg-type]
+    own = {name: _translate(getattr(value, name), subject, os) for name, subject in subjects.items()}
     changed: T = replace(value, **own)  # type: ignore[type-var]
     return changed
 
 
 @cache
-def _named(of: Any) -> Mapping[str, LocalName | None]:
-    """Return the subject of each field's names; None: it has no name, or names inside of it."""
-    hints = get_type_hints(of, include_extras=True)
-    said = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(of)}
+def _subjects(dataclass_type: Any) -> Mapping[str, LocalName | None]:
+    """Return the subject of each field's names; None: no names, or only names in its parts."""
+    hints = get_type_hints(dataclass_type, include_extras=True)
+    by_field = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(dataclass_type)}
     return {
-        name: next((annotation for annotation in of_it if isinstance(annotation, LocalName)), None)
-        for name, of_it in said.items()
+        name: next((annotation for annotation in annotations if isinstance(annotation, LocalName)), None)
+        for name, annotations in by_field.items()
     }
 
 
-def _own(value: Any, what: LocalName | None, os: OperatingSystem) -> Any:
+def _translate(value: Any, subject: LocalName | None, os: OperatingSystem) -> Any:
     if is_dataclass(value):
         return localize(value, os)
     if isinstance(value, tuple):
-        if what is LocalName.PACKAGE:
+        if subject is LocalName.PACKAGE:
             return tuple(dict.fromkeys(package for name in value for package in os.packages(name)))
-        return tuple(_own(part, what, os) for part in value)
-    return _CALLED[what](os, value) if what and isinstance(value, str) else value
+        return tuple(_translate(part, subject, os) for part in value)
+    return _TRANSLATIONS[subject](os, value) if subject and isinstance(value, str) else value
 
 
 def _package(os: OperatingSystem, name: str) -> str:
-    found = os.packages(name)
-    if len(found) != 1:
-        raise ValueError(f"{name} must be one package in {os.name} {os.release}, not {' and '.join(found) or 'none'}")
-    return found[0]
+    packages = os.packages(name)
+    if len(packages) != 1:
+        raise ValueError(
+            f"{name} must be one package in {os.name} {os.release}, not {' and '.join(packages) or 'none'}"
+        )
+    return packages[0]
 
 
 def _account(os: OperatingSystem, name: str) -> str:
@@ -66,7 +67,7 @@ def _word(os: OperatingSystem, word: str) -> str:
     return os.path(word) if word.startswith("/") else os.unit(word)
 
 
-_CALLED: Mapping[LocalName, Callable[[OperatingSystem, str], str]] = {
+_TRANSLATIONS: Mapping[LocalName, Callable[[OperatingSystem, str], str]] = {
     LocalName.PACKAGE: _package,
     LocalName.UNIT: OperatingSystem.unit,
     LocalName.PATH: OperatingSystem.path,

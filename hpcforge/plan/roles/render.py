@@ -1,13 +1,13 @@
-"""Jinja with the few things templates need beyond it, strict about names it does not know.
+"""Jinja for roles: a few filters more, and an error for every unknown name.
 
-Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.roles.sandbox` holds them
-to plain data and to bounds. A blueprint's values are only ever what they are evaluated *over*, so a value that looks
-like a template stays text.
+Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.roles.sandbox` limits them
+to plain data and bounds. A blueprint's values are only inputs of the evaluation, so a value that looks like a template
+stays text.
 
-A template may name a secret, `{{ secret('NAME') }}`. What comes of it is the text without its value, and the place
-where that belongs. While it is rendered a mark stands there, of a character that the rendered text does not have
-otherwise: so no value can pass for one. It is rendered without marks, too: where the two differ in more than these, a
-filter has looked at them.
+A template may name a secret, `{{ secret('NAME') }}`. Rendering returns the text without the secret's value, and the
+value's place. During rendering a mark is in that place: a character that the rendered text does not have otherwise, so
+no value can imitate a mark. The text is also rendered without marks: if the two differ in more than the marks, a filter
+has used them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LAST_NUMBER = re.compile(r"(.*[^0-9]|)([0-9]+)")
 
 
 def address_runs(nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Return pairs of hostlists of names and addresses; both of a pair count up by one, so Slurm reads them alike."""
+    """Return pairs of hostlists of names and addresses. Both count up by one, so that Slurm pairs them correctly."""
     runs: list[list[Node]] = []
     for node in nodes:
         if runs and _next(runs[-1][-1].name) == node.name and _next(runs[-1][-1].address) == node.address:
@@ -57,36 +57,38 @@ def address_runs(nodes: Iterable[Node]) -> list[tuple[str, str]]:
 
 
 def _next(text: str) -> str | None:
-    """Return the text with its last number one higher, padded alike: w09 -> w10; None where it does not end in one."""
+    """Return the text with its last number one higher, equally padded: w09 -> w10; None without a number at its end."""
     match = _LAST_NUMBER.fullmatch(text)
     return f"{match[1]}{int(match[2]) + 1:0{len(match[2])}}" if match else None
 
 
-Context = dict[str, Any]  # what a text may name
+Context = dict[str, Any]  # the names that a text may use
 
 
 def _fold_names(names: Iterable[str]) -> str:
     return fold(tuple(names))
 
 
-_OWN_TYPE = re.compile(r"'hpcforge\.(?:\w+\.)*(\w+) object'")  # Cluster, whatever its module
+_OWN_TYPE = re.compile(r"'hpcforge\.(?:\w+\.)*(\w+) object'")  # Cluster, in any module
 
 
 class _UnknownNameError(UndefinedError):
-    """A name that there is not; `hint` says what there is."""
+    """An unknown name; `hint` lists the known ones."""
 
-    def __init__(self, of: object, name: object, message: str) -> None:
+    def __init__(self, owner: object, name: object, message: str) -> None:
         super().__init__(_OWN_TYPE.sub(r"\1", message))
-        self.hint = _known(of, name)
+        self.hint = _hint_for(owner, name)
 
 
-def _known(of: object, name: object) -> str | None:
-    if of is missing:
+def _hint_for(owner: object, name: object) -> str | None:
+    if owner is missing:
         return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
-    known = (
-        [str(key) for key in of] if isinstance(of, Mapping) else [name for name in dir(of) if not name.startswith("_")]
+    names = (
+        [str(key) for key in owner]
+        if isinstance(owner, Mapping)
+        else [name for name in dir(owner) if not name.startswith("_")]
     )
-    return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
+    return did_you_mean(str(name), names) or f"there are: {', '.join(names)}"
 
 
 class _Undefined(StrictUndefined):
@@ -101,8 +103,8 @@ class _Undefined(StrictUndefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        told: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
-        super().__init__(hint, obj, name, told)
+        error_type: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
+        super().__init__(hint, obj, name, error_type)
 
 
 def hint_of(error: Exception) -> str | None:
@@ -111,44 +113,44 @@ def hint_of(error: Exception) -> str | None:
 
 
 def forbidden(error: Exception) -> bool:
-    """Whether an error of `render` or `evaluate` is about what no role may do, whatever the cluster."""
+    """Return whether an error of `render` or `evaluate` is about a forbidden text, invalid for any cluster."""
     return isinstance(error, SecurityError | TemplateSyntaxError | sandbox.TooMuchError)
 
 
 def line_of(error: Exception) -> int | None:
-    """Return the line of a template in which an error of `render` came up."""
+    """Return the line of a template where an error of `render` occurred."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
 _FILTERS = {"fold": _fold_names, "address_runs": address_runs}
 _ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
-TESTED: dict[str, object] = {"tested": True}  # context of validation for texts that tests of hpcforge have parsed
-_MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
+TESTED: dict[str, object] = {"tested": True}  # context of validation for texts that hpcforge's tests have parsed
+_MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # private use; a mark is one that the text does not have
 _AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 
 
 class Jinja(str):
-    """Text of a role in Jinja's language, known to be right in it where it was read as a part of role.yaml."""
+    """A role's text in Jinja's language. Its syntax is valid if it is a part of role.yaml."""
 
     __slots__ = ()
 
     def tree(self) -> nodes.Template:
-        """Its syntax tree. Raises `jinja2.TemplateSyntaxError`."""
+        """Return its syntax tree. Raises `jinja2.TemplateSyntaxError`."""
         raise NotImplementedError
 
     def has_syntax(self) -> bool:
-        """Whether there is anything in it that could be wrong."""
+        """Return whether it can have a syntax error."""
         return True
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Text that has a syntax tree."""
+        """Return the schema: a string with valid syntax."""
         return core_schema.with_info_after_validator_function(cls._parsed, core_schema.str_schema())
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
-        """Say which of the two it is."""
+        """Return the schema, with expression or template as its format."""
         return {**handler(schema), "format": cls.__name__.lower()}
 
     @classmethod
@@ -168,21 +170,21 @@ class Expression(Jinja):
     __slots__ = ()
 
     def tree(self) -> nodes.Template:
-        """As `Jinja.tree`: a template with nothing else in it."""
+        """Return the tree of a template that contains only this expression."""
         return _tree_of_expression(str(self))
 
 
 class Template(Jinja):
-    """Text in which `{{ expression }}` and `{% statement %}` stand."""
+    """Text with `{{ expression }}` and `{% statement %}`."""
 
     __slots__ = ()
 
     def tree(self) -> nodes.Template:
-        """As `Jinja.tree`. A template that another would be read for is refused: there is nowhere to read it from."""
+        """Return the tree. A template that includes others is refused: they cannot be loaded."""
         return _tree_of_template(str(self))
 
     def has_syntax(self) -> bool:
-        """Whether anything stands in it: most paths and names are plain."""
+        """Return whether it has any syntax: most paths and names are plain."""
         return "{" in self
 
 
@@ -205,11 +207,11 @@ def _tree_of_template(source: str) -> nodes.Template:
 
 @contextmanager
 def _syntax(source: str) -> Iterator[None]:
-    """Refuse text that is too long, or too deep for Jinja or Python to read, as what is no Jinja at all."""
+    """Raise TemplateSyntaxError for invalid text, and for text too long or too deep for Jinja or Python."""
     if len(source) > sandbox.MAX_SOURCE:
         raise TemplateSyntaxError(f"the template is larger than {sandbox.MAX_SOURCE >> 10} KiB", 1)
     try:
-        with sandbox.counted(0):  # Jinja works out what is constant
+        with sandbox.counted(0):  # Jinja evaluates constants
             yield
     except TemplateError:
         raise
@@ -221,14 +223,14 @@ def _syntax(source: str) -> Iterator[None]:
 
 @lru_cache(maxsize=4096)
 def _template(source: str) -> jinja2.Template:
-    tree = _tree_of_template(str(source))  # kept by plain text
+    tree = _tree_of_template(str(source))  # the cache's key is plain text
     with _syntax(source):
         return _ENVIRONMENT.from_string(tree)
 
 
 @lru_cache(maxsize=4096)
 def _expression(source: str) -> TemplateExpression:
-    """As Environment.compile_expression does it, of the tree that is there already."""
+    """Compile the cached tree as Environment.compile_expression does."""
     output = _tree_of_expression(str(source)).body[0]
     assert isinstance(output, nodes.Output)
     with _syntax(source):
@@ -241,7 +243,7 @@ def _compiled(tree: nodes.Expr) -> TemplateExpression:
 
 
 def render(source: str, context: Context) -> str:
-    """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
+    """Render a template. Raises `jinja2.TemplateError` for unknown names and exceeded limits."""
     return _rendered(_template(source), context) if "{" in source else source
 
 
@@ -262,28 +264,28 @@ def evaluate(source: str, context: Context) -> Any:
 
 
 def evaluate_tree(tree: nodes.Expr, context: Context) -> object:
-    """Evaluate a part of a text, by its syntax tree. Raises as `render`."""
+    """Evaluate the syntax tree of a part of a text. Raises as `render`."""
     return _evaluated(_compiled(tree), context)
 
 
-def attribute(of: object, name: str) -> object:
-    """Return an attribute as a template gets it; a `jinja2.Undefined` where it may not have it."""
+def attribute(owner: object, name: str) -> object:
+    """Return an attribute as a template gets it; a `jinja2.Undefined` if it is missing or forbidden."""
     with sandbox.Rendering():
-        return _ENVIRONMENT.getattr(of, name)
+        return _ENVIRONMENT.getattr(owner, name)
 
 
 def _evaluated(expression: TemplateExpression, context: Context) -> Any:
     try:
         with sandbox.Rendering():
-            found = expression(**context)
-            if isinstance(found, StrictUndefined):
-                str(found)  # raises what is wrong with it
-            return list(found) if isinstance(found, Iterator) else found
+            value = expression(**context)
+            if isinstance(value, StrictUndefined):
+                str(value)  # raises its error
+            return list(value) if isinstance(value, Iterator) else value
     except _ENDS as error:
         raise _as_role_error(error) from error
 
 
-_ENDS = (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError)  # errors of what a role writes
+_ENDS = (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError)  # errors of a role's expressions
 
 
 def _as_role_error(error: Exception) -> TemplateRuntimeError:
@@ -292,7 +294,7 @@ def _as_role_error(error: Exception) -> TemplateRuntimeError:
 
 
 class _Mark:
-    """Stands for a secret while a template is rendered: it can be put, and nothing else."""
+    """Stands for a secret during rendering. Templates can output it, and do nothing else with it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -343,7 +345,7 @@ def render_filled(
     if len(texts) != len(names) + 1 or "".join(texts) != without:
         raise TemplateRuntimeError(_AS_IT_IS)
     for name in names:
-        check(name)  # a filter over a block may have made another of it
+        check(name)  # a filter over a block may have changed the name
     fills, at = [], 0
     for text, name in zip(texts, names, strict=False):
         at += len(text)

@@ -1,4 +1,4 @@
-"""A role as it is read from its folder: `role.yaml`, the texts of its files, and the code of its opaque part."""
+"""Read a role from its folder: `role.yaml`, the texts of its files, and the code of its opaque part."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
 _MAX_FOLDER = 1 << 30  # bytes of all files of an Ansible role
-_RENDERED = ".j2"  # a file whose name ends so is a template
+_RENDERED = ".j2"  # the suffix of templates
 
 
 class RoleError(ExpectedError):
-    """A role's own files are wrong; `diagnostics` says where, and what."""
+    """A role's own files are invalid; `diagnostics` has the places and messages."""
 
     kind = "invalid"
 
@@ -43,16 +43,16 @@ class RoleError(ExpectedError):
 
     @classmethod
     def of_file(cls, path: Path, message: str, hint: str | None = None) -> RoleError:
-        """About a file, or a folder, as a whole."""
+        """Return the error about a whole file or folder."""
         return cls([Diagnostic("error", message, SourceFile(str(path)), hint=hint)])
 
     def shown(self) -> str:
-        """Every diagnostic, with its place."""
+        """Return every diagnostic with its place."""
         return render_all(self.diagnostics)
 
 
 class UnfitError(RoleError):
-    """A role does not fit what the blueprint chooses. `locs`: places of the blueprint, the nearest reason first."""
+    """A role does not fit the blueprint's choices. `locs`: places of the blueprint, the nearest reason first."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], locs: Iterable[Loc]) -> None:
         super().__init__(diagnostics)
@@ -61,7 +61,7 @@ class UnfitError(RoleError):
 
 @dataclass(frozen=True)
 class Code:
-    """The opaque part of a role: which engine runs it, from where, and the digest of all its files.
+    """The opaque part of a role: its engine, its path, and the digest of all its files.
 
     `removes` and `leaves` are a site role's rules for its removal; other roles have them in their `RoleSpec`.
     """
@@ -76,13 +76,13 @@ class Code:
 
 @dataclass(frozen=True)
 class Role:
-    """One folder of how-to, wholly read."""
+    """The content of one role's folder."""
 
     folder: Path
-    spec: RoleSpec  # of each file without `content` and `secret` the `source` is filled in
-    texts: Mapping[str, str]  # by `source` of a file; a `Template` where it is rendered
+    spec: RoleSpec  # with the `source` of each file that has no `content` or `secret`
+    texts: Mapping[str, str]  # by `source` of a file; a `Template` if it is rendered
     code: Code | None
-    document: Document  # role.yaml, with the place of everything in it
+    document: Document  # role.yaml, with the places of its parts
 
     @cached_property
     def name(self) -> str:
@@ -90,15 +90,15 @@ class Role:
         return self.folder.name
 
     def wrong(self, message: str, loc: Loc = (), hint: str | None = None) -> RoleError:
-        """Return the error about something in its role.yaml."""
+        """Return the error about a place in its role.yaml."""
         return RoleError([_placed(self.document, message, loc, hint)])
 
     def unfit(self, message: str, locs: Iterable[Loc], hint: str | None = None) -> UnfitError:
-        """Return the error about a blueprint's choices for it, or that it runs there at all."""
+        """Return the error about a blueprint's choices for it, or about its use there."""
         return UnfitError([_placed(self.document, message, (), hint)], (*locs, *self.reasons(self.spec.on)))
 
     def reasons(self, expression: str) -> Iterator[Loc]:
-        """Yield places in a blueprint that an expression of the role is about, the nearest first."""
+        """Yield the places in a blueprint that an expression of the role reads, the nearest first."""
         for variable in re.findall(r"\bvars\.([a-z0-9_]+)", expression):
             yield ("roles", self.name, variable)
         for service in re.findall(r"\bcluster\.services\.([a-z0-9_]+)", expression):
@@ -113,7 +113,7 @@ class Role:
 
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
-    """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
+    """Read every role in these folders, by name in each. Raises `RoleError` for an invalid role."""
     return tuple(
         load_role(role_folder, tested=folder == bundled.roles())
         for folder in folders
@@ -123,30 +123,30 @@ def load_roles(*folders: Path) -> tuple[Role, ...]:
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
     """Return the secrets that roles declare, by name. Raises `RoleError` for duplicates and reserved names."""
-    found: dict[str, Secret] = {}
+    secrets: dict[str, Secret] = {}
     for role in roles:
         for name, spec in role.spec.secrets.items():
             if name in OURS:
                 raise role.wrong(f"secrets.{name}: hpcforge itself uses this name", ("secrets", name))
-            if name in found:
+            if name in secrets:
                 raise role.wrong(
-                    f"secrets.{name}: role {found[name].role} also declares it; add that role to `needs` instead",
+                    f"secrets.{name}: role {secrets[name].role} also declares it; add that role to `needs` instead",
                     ("secrets", name),
                 )
-            found[name] = Secret(name, role.name, spec)
-    return found
+            secrets[name] = Secret(name, role.name, spec)
+    return secrets
 
 
 def load_role(folder: Path, *, tested: bool = False) -> Role:
-    """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts.
+    """Read one role's folder. Raises `RoleError` with all errors of role.yaml, or else of its texts.
 
-    `tested`: of what tests of hpcforge load without it, texts are parsed when they are used. Most roles run nowhere.
+    `tested`: hpcforge's tests have parsed the texts, so they are parsed at their first use. Most roles run nowhere.
     """
     document, spec = _read_spec(folder, ROLE_SPEC, TESTED if tested else None)
-    found = list(_files(folder, spec.files, document, tested=tested))
-    if wrong := [outcome for outcome in found if isinstance(outcome, Diagnostic)]:
+    outcomes = list(_files(folder, spec.files, document, tested=tested))
+    if wrong := [outcome for outcome in outcomes if isinstance(outcome, Diagnostic)]:
         raise RoleError(wrong)
-    files = [outcome for outcome in found if isinstance(outcome, tuple)]
+    files = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
     texts |= dict(_contributed_texts(folder, spec, document, tested=tested))
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
@@ -156,7 +156,7 @@ def load_role(folder: Path, *, tested: bool = False) -> Role:
 def _files(
     folder: Path, specs: Iterable[FileSpec], document: Document, *, tested: bool
 ) -> Iterator[tuple[FileSpec, str | None] | Diagnostic]:
-    """Each file with its `source` and what is in it, or what is wrong with it."""
+    """Yield each file with its `source` and content, or its diagnostic."""
     for place, spec in enumerate(specs):
         try:
             file = _with_source(folder, spec)
@@ -181,7 +181,7 @@ def _contributed_texts(folder: Path, spec: RoleSpec, document: Document, *, test
 
 
 class _WrongFileError(Exception):
-    """What is wrong with an entry of `files`."""
+    """An invalid entry of `files`."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -189,7 +189,7 @@ class _WrongFileError(Exception):
 
 
 def _with_source(folder: Path, file: FileSpec) -> FileSpec:
-    """Return the source of a file's text: by default below the path that it gets on the node."""
+    """Return the file with the source of its text: by default the path on the node, below `files`."""
     if file.content is not None or file.secret is not None or file.source is not None:
         return file
     if "{" in file.path or not file.path.startswith("/"):
@@ -234,7 +234,7 @@ def _text(folder: Path, source: str, *, tested: bool) -> str:
 
 
 def _at(folder: Path, source: str) -> tuple[Path, str]:
-    """Return the folder that must contain a text, and its path there: all shipped data for the shipped roles."""
+    """Return the folder that must contain a text, and its path there. Shipped roles may use all shipped data."""
     shipped_one = folder.absolute().parent == bundled.roles()
     return (bundled.root() if shipped_one and not is_inside(folder, source) else folder), source
 
@@ -263,20 +263,18 @@ def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | 
 
 
 def site_role_code(folder: Path) -> Code:
-    """Return the code of a site's own Ansible role, which may have a `role.yaml` beside. Raise `RoleError` for any
-    other.
-    """
+    """Return the code of a site's own Ansible role. `role.yaml` is optional. Raise `RoleError` for other roles."""
     if not (folder / "tasks" / "main.yml").is_file():
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
-    there = is_inside(folder, ROLES.file)
-    going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    collections = tuple(map(collection, going.collections))
+    has_spec = is_inside(folder, ROLES.file)
+    spec = _read_spec(folder, GoingSpec)[1] if has_spec else GoingSpec.model_validate({})
+    collections = tuple(map(collection, spec.collections))
     digest = _digest_folder(folder)
-    return Code("ansible", folder, digest, collections, going.delete_on_removal, going.keep_on_removal)
+    return Code("ansible", folder, digest, collections, spec.delete_on_removal, spec.keep_on_removal)
 
 
 def collection(spec: CollectionSpec) -> Collection:
-    """Return a collection with its archive; by default that is the wheel that the catalog pins."""
+    """Return a collection with its archive, by default the wheel that the catalog pins."""
     if spec.source is None or spec.sha256 is None:
         pinned = ansible_wheel()
         archive = Artifact(f"collections/{pinned.wheel}", "pip", pinned.sha256, pinned.size_bytes)
@@ -310,11 +308,11 @@ def _read_spec(folder: Path, kind: type[G], context: dict[str, object] | None = 
 
 
 def _digest_folder(folder: Path) -> str:
-    digest, left = hashlib.sha256(), _MAX_FOLDER
+    digest, remaining = hashlib.sha256(), _MAX_FOLDER
     try:
         for name in files_inside(folder):
-            content = read_inside(folder, name, left)
-            left -= len(content)
+            content = read_inside(folder, name, remaining)
+            remaining -= len(content)
             digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
             digest.update(content)
     except OutsideError as error:

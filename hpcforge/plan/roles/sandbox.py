@@ -1,10 +1,10 @@
-"""The Jinja environment of roles: it reaches plain data and nothing else, and every rendering has bounds.
+"""The Jinja environment of roles: it reaches only plain data, and every rendering has bounds.
 
-A role's folder may be untrusted, and verbs that change no node evaluate its content. So templates get no
-attribute that begins with `_`, no method but those listed here and those of `hpcforge.cluster`, which are pure, and
-no filter that is not listed. Time is counted in steps, not seconds, so that a role ends the same way on every machine:
-about one step for each part of a template that is evaluated, and one for each list entry or 16 characters that an
-operation reads. A value has a largest size, checked before it is made.
+A role's folder may be untrusted, and commands that change no node evaluate its content. So templates get no attribute
+that begins with `_`, only the methods listed here and the pure ones of `hpcforge.cluster`, and only the listed filters.
+Steps replace seconds, so that a role ends the same way on every machine: about one step for each evaluated part of a
+template, and one for each list entry or 16 characters that an operation reads. The size of a value is limited, and
+checked before the value is made.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from markupsafe import Markup
 
 from hpcforge.cluster.model import Node
 
-MAX_TEXT = 16 << 20  # characters of one rendered text: a node looks at no larger file
-MAX_VALUE = 4 << 20  # characters of text, or entries of a list, that a template holds
+MAX_TEXT = 16 << 20  # characters of one rendered text: a node reads no larger file
+MAX_VALUE = 4 << 20  # characters of a text, or entries of a list
 MAX_SOURCE = 256 << 10  # characters of a template
 _MAX_BITS = 1024  # of a whole number
-_MAX_WIDTH = 10_000  # to which text is padded, or indented
+_MAX_WIDTH = 10_000  # of padded or indented text
 # Steps, about two million a second. Of the shipped roles the largest text takes 300 a node, all together 6,000 a node.
 _ONE, _ONE_A_NODE = 3_000_000, 2_000
 _ALL, _ALL_A_NODE = 30_000_000, 20_000
-_RENDERING = 50  # steps of a rendering, whatever is in it
+_RENDERING = 50  # fixed steps of each rendering
 _CHARACTERS_A_STEP = 16
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS: tuple[type[Any], ...] = (list, tuple, dict, set, frozenset, MappingProxyType)
-_DEEP = frozenset({str, Markup, *_LISTS})  # the types of entries that are looked through themselves
+_DEEP = frozenset({str, Markup, *_LISTS})  # types of entries whose size counts
 _SIZED: tuple[type[Any], ...] = (range, *(type(getattr({}, name)()) for name in ("keys", "values", "items")))
 _PLAIN = _SCALARS | {list, tuple, dict}
 _OF_STR = """
@@ -63,13 +63,13 @@ reject rejectattr reverse select selectattr sort title tojson trim truncate uniq
 
 
 class TooMuchError(TemplateRuntimeError):
-    """A text or an expression takes more than it may."""
+    """A text or an expression takes more steps or space than allowed."""
 
     hint = "a role renders what a cluster of this size needs: loop over less, or make smaller texts"
 
 
 class Meter:
-    """The steps that are left of one rendering, and of all that a compile does for a cluster of so many nodes."""
+    """The remaining steps of one rendering, and of the whole compilation for a cluster of `nodes` nodes."""
 
     def __init__(self, nodes: int = 0) -> None:
         self.singular, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
@@ -77,18 +77,18 @@ class Meter:
 
     def begin(self) -> None:
         """Begin a rendering."""
-        self.given = self.left = min(self.singular, self.of_all - _RENDERING)
+        self.budget = self.remaining = min(self.singular, self.of_all - _RENDERING)
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises TooMuchError."""
-        self.left -= steps
-        if self.left < 0:
-            alone = self.given == self.singular
+        self.remaining -= steps
+        if self.remaining < 0:
+            alone = self.budget == self.singular
             raise TooMuchError(f"it takes more than {self.singular:,} steps" if alone else _TOO_MUCH_IN_ALL)
 
     def end(self) -> None:
-        """Count what a rendering took among all."""
-        self.of_all -= _RENDERING + self.given - self.left
+        """Subtract the steps of the rendering from those of all."""
+        self.of_all -= _RENDERING + self.budget - self.remaining
 
 
 _TOO_MUCH_IN_ALL = "with this, all roles together take more steps than a cluster of this size allows"
@@ -107,7 +107,7 @@ def counted(nodes: int) -> Iterator[Meter]:
 
 
 class Rendering:
-    """One rendering: a part of what is `counted`; outside of that it has a meter of its own."""
+    """One rendering. It uses the meter of `counted`, or its own outside of that block."""
 
     def __enter__(self) -> None:
         meter = _METER.get(None)
@@ -121,13 +121,13 @@ class Rendering:
 
 
 def spend(steps: int) -> bool:
-    """Count steps of this rendering; true, so that it stands in expressions. Raises TooMuchError."""
+    """Count steps of this rendering. Return true, for use in expressions. Raises TooMuchError."""
     _METER.get().spend(steps)
     return True
 
 
 def size_of(value: Any) -> int:
-    """How much a value is to look at, in steps; of nested lists all that is in them, as often as it stands there."""
+    """Return the steps to read a value; nested lists count with all their content, each time they occur."""
     if isinstance(value, str):
         return len(value) // _CHARACTERS_A_STEP
     if not isinstance(value, _LISTS):
@@ -136,7 +136,7 @@ def size_of(value: Any) -> int:
     for part in (*value, *value.values()) if isinstance(value, Mapping) else value:
         if type(part) in _DEEP:
             size += size_of(part)
-            if size > _METER.get().left:
+            if size > _METER.get().remaining:
                 break
     return size
 
@@ -151,17 +151,17 @@ def _looked_at(value: Any) -> Any:
     return value
 
 
-def _held(size: int) -> None:
-    """Refuse a value of that size before it is made, and count it."""
+def _check_size(size: int) -> None:
+    """Refuse a value that would be too large, and count its steps."""
     if size > MAX_VALUE:
         raise TooMuchError(f"a value of more than {MAX_VALUE:,} characters or entries")
     spend(size // _CHARACTERS_A_STEP)
 
 
 def _text(value: Any) -> str:
-    """Return a value as text. Raises TemplateRuntimeError for an object, whose attribute must be named."""
+    """Return a value as text. Raises TemplateRuntimeError for an object: a template must name an attribute."""
     if isinstance(value, _LISTS):
-        _held(_CHARACTERS_A_STEP * size_of(value))
+        _check_size(_CHARACTERS_A_STEP * size_of(value))
         for part in _within(value):
             _no_object(part)
     else:
@@ -188,46 +188,46 @@ def shown(value: Any) -> Any:
 
 
 def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
-    """Text of parts. Raises TooMuchError."""
-    size, kept = 0, []
+    """Join parts to a text. Raises TooMuchError."""
+    size, texts = 0, []
     for part in parts:
         size += len(part)
         if size > most:
             raise TooMuchError(f"a text of more than {most:,} characters")
-        kept.append(part)
+        texts.append(part)
     spend(size // _CHARACTERS_A_STEP)
-    return "".join(kept)
+    return "".join(texts)
 
 
 @pass_environment
-def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    found = value if attribute is None else (_part(of, part, attribute) for part in value)
+def _join(sandbox: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    parts = value if attribute is None else (_part(sandbox, part, attribute) for part in value)
     texts: list[str] = []
-    for place, part in enumerate(found):
+    for place, part in enumerate(parts):
         texts += (_text(d), _text(part)) if place else (_text(part),)
         spend(1)
     return joined(texts)
 
 
-def _part(of: Sandbox, value: Any, name: str | int) -> Any:
-    """Return the value that Jinja's filters use for `attribute=`: a name, several with points between, or a place."""
+def _part(sandbox: Sandbox, value: Any, name: str | int) -> Any:
+    """Return the value for `attribute=` of Jinja's filters: by a name, several names with points, or an index."""
     for key in name.split(".") if isinstance(name, str) else [name]:
-        value = of.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
+        value = sandbox.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
     return value
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
-    whole, before, after = _text(text), _text(old), _text(new)
-    spend(len(whole) // _CHARACTERS_A_STEP)
-    times = whole.count(before) if count is None or count < 0 else min(count, whole.count(before))
-    _held(len(whole) + times * max(0, len(after) - len(before)))
-    return whole.replace(before, after, -1 if count is None else count)
+    source, before, after = _text(text), _text(old), _text(new)
+    spend(len(source) // _CHARACTERS_A_STEP)
+    times = source.count(before) if count is None or count < 0 else min(count, source.count(before))
+    _check_size(len(source) + times * max(0, len(after) - len(before)))
+    return source.replace(before, after, -1 if count is None else count)
 
 
 @pass_environment
-def _sum(of: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+def _sum(sandbox: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     for part in value:
-        start = _binary("+", start, part if attribute is None else _part(of, part, attribute))
+        start = _binary("+", start, part if attribute is None else _part(sandbox, part, attribute))
     return start
 
 
@@ -239,7 +239,7 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
 
 def _indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
     by = len(width) if isinstance(width, str) else int(width)
-    _held(len(text) + (text.count("\n") + 1) * by)
+    _check_size(len(text) + (text.count("\n") + 1) * by)
     return str(FILTERS["indent"](text, width, first, blank))
 
 
@@ -253,12 +253,12 @@ def _width(width: int) -> int:
     return width
 
 
-def _format(text: Any, *args: Any, **named: Any) -> Any:
-    return _binary("%", _text(text), named or args)
+def _format(text: Any, *args: Any, **kwargs: Any) -> Any:
+    return _binary("%", _text(text), kwargs or args)
 
 
 def _binary(sign: str, left: Any, right: Any) -> Any:
-    """Return an operation. A result that would be too large is refused before it is made."""
+    """Return the result of an operation. Refuse one that would be too large, before it is made."""
     if isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple):
         _check_sequences(sign, left, right)
     elif isinstance(left, int) and isinstance(right, int):
@@ -276,21 +276,21 @@ def _check_sequences(sign: str, left: Any, right: Any) -> None:
             raise TooMuchError(f"a format with * or a width of more than {_MAX_WIDTH:,}")
         values = right.values() if isinstance(right, Mapping) else right if isinstance(right, tuple) else (right,)
         largest = max((len(_text(value)) for value in values), default=0)
-        _held(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
+        _check_size(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
     elif sign == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
-        _held(len(left) + len(right))
+        _check_size(len(left) + len(right))
     elif sign == "*":
         times, sequence = (left, right) if isinstance(left, int) else (right, left)
         if isinstance(times, int):
-            _held(len(sequence) * max(0, times))
+            _check_size(len(sequence) * max(0, times))
 
 
-def _range(*of: int) -> range:
-    found = range(*of)
-    if len(found) > MAX_VALUE:
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if len(numbers) > MAX_VALUE:
         raise TooMuchError(f"a range of more than {MAX_VALUE:,} numbers")
-    spend(len(found))
-    return found
+    spend(len(numbers))
+    return numbers
 
 
 def _counted(function: Any) -> Callable[..., Any]:
@@ -298,14 +298,14 @@ def _counted(function: Any) -> Callable[..., Any]:
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
-    def counted(*args: Any, **named: Any) -> Any:
+    def counted(*args: Any, **kwargs: Any) -> Any:
         spend(1)
         for arg in args[skipped:]:
             if type(arg) not in _SCALARS or type(arg) is str:
                 spend(size_of(arg))
-        for value in named.values():
+        for value in kwargs.values():
             spend(size_of(value))
-        return function(*args, **named)
+        return function(*args, **kwargs)
 
     return counted
 
@@ -317,11 +317,11 @@ class Sandbox(SandboxedEnvironment):
     concat = staticmethod(joined)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """Return the globals and these; jinja's own is a ChainMap, copied at every rendering: half of its time."""
+        """Return the globals and `d`. Jinja makes a ChainMap, copied at every rendering: half of its time."""
         return {**self.globals, **(d or {})}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether a template may have this: data, or one of the methods that are listed."""
+        """Return whether a template may use this: data, or a listed method."""
         if attr.startswith("_") or isinstance(value, ModuleType):
             return False
         if type(obj).__module__.startswith(_OF_CLUSTER):
@@ -347,7 +347,7 @@ class Sandbox(SandboxedEnvironment):
                 if self.is_safe_attribute(obj, attribute, value):
                     return value
         elif isinstance(obj, Undefined):
-            str(obj)  # raises what is wrong with it
+            str(obj)  # raises its error
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -357,48 +357,48 @@ class Sandbox(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> None:
-        """No method `format`: `is_safe_attribute` refuses it."""
+        """Return None: `is_safe_attribute` refuses the method `format`."""
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
         """Evaluate an operation within the sandbox's limits."""
         return _binary(operator, left, right)
 
-    def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call a function, counted."""
         owner = getattr(__obj, "__self__", None)
-        spend(1 + sum(map(size_of, (*args, *named.values()))))
+        spend(1 + sum(map(size_of, (*args, *kwargs.values()))))
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
             spend(size_of(owner))
         elif type(owner).__module__.startswith(_OF_CLUSTER) and not any(isinstance(arg, Node) for arg in args):
-            spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
-        return super().call(__context, __obj, *args, **named)
+            spend(len(getattr(owner, "nodes", ())))  # a method with a node as argument reads no other nodes
+        return super().call(__context, __obj, *args, **kwargs)
 
 
-# In place of methods whose result may be of any size.
+# They replace methods with results of any size.
 _OF_TEXT: dict[str, Callable[..., str]] = {"replace": _replace}
 
 
 def metered(tree: nodes.Template) -> nodes.Template:
     """Return the tree with counters of its steps. Raise TemplateSyntaxError for constructs forbidden in roles."""
     refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-    for found in tree.find_all(refused):
-        raise TemplateSyntaxError("templates cannot include or import other files", found.lineno)
-    for found in tree.find_all((nodes.Block, nodes.For)):
-        if isinstance(found, nodes.Block) or (isinstance(found, nodes.For) and found.recursive):
-            raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", found.lineno)
+    for node in tree.find_all(refused):
+        raise TemplateSyntaxError("templates cannot include or import other files", node.lineno)
+    for node in tree.find_all((nodes.Block, nodes.For)):
+        if isinstance(node, nodes.Block) or (isinstance(node, nodes.For) and node.recursive):
+            raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", node.lineno)
     _meter(tree)
     return tree
 
 
 def _meter(node: nodes.Node) -> int:
-    """Put counters into loops and macros, and around what is looked through; the parts of a tree that have none."""
+    """Put counters into loops and macros, and around read operands; return the number of parts without a counter."""
     inside = {id(child): _meter(child) for child in node.iter_child_nodes()}
     size = 1 + sum(inside.values())
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
         if isinstance(node, nodes.For) and node.test is not None:
             node.test = nodes.And(_count(size), node.test, lineno=node.lineno)
         node.body.insert(0, nodes.ExprStmt(_count(size), lineno=node.lineno))
-        # What is in its body it counts by itself, each time.
+        # The counter in its body counts the body, each time.
         return 1 + sum(size for child, size in inside.items() if child not in set(map(id, node.body)))
     if isinstance(node, nodes.Compare):
         node.expr = _counting(node.expr)
@@ -409,8 +409,8 @@ def _meter(node: nodes.Node) -> int:
     elif isinstance(node, nodes.Pair):
         node.key = _counting(node.key)
     elif isinstance(node, nodes.Concat):
-        whole = nodes.List(node.nodes, lineno=node.lineno)
-        node.nodes = [_filter(whole, "join")]
+        parts = nodes.List(node.nodes, lineno=node.lineno)
+        node.nodes = [_filter(parts, "join")]
     return size
 
 
@@ -448,10 +448,14 @@ def environment(
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        optimized=False,  # to look for constants at every level of every expression takes longer than it saves
+        optimized=False,  # the search for constants takes longer than it saves
     )
-    known = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
-    made.filters = {**{name: _counted(function) for name, function in known.items()}, _LOOK: _looked_at, _SPEND: spend}
+    functions = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
+    made.filters = {
+        **{name: _counted(function) for name, function in functions.items()},
+        _LOOK: _looked_at,
+        _SPEND: spend,
+    }
     made.tests = {name: _counted(test) for name, test in TESTS.items()}
     made.globals = {"range": _range, "dict": dict, "namespace": made.globals["namespace"]}
     return made

@@ -1,4 +1,4 @@
-"""The skeleton of a new role: small, valid, and meant to be edited. Pure."""
+"""The skeleton of a new role: small, valid, and ready for edits. Pure."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ _OF: Mapping[Kind, Mapping[str, str]] = {
 
 
 def skeleton(name: str, kind: Kind) -> dict[str, str]:
-    """Text by path in the role's folder."""
+    """Return the texts by path in the role's folder."""
     return {path.replace("@NAME@", name): text.replace("@NAME@", name) for path, text in _OF[kind].items()}

@@ -21,7 +21,7 @@ from hpcforge.plan.resources import TYPES, as_templates
 from hpcforge.plan.roles.render import Expression, Template
 from hpcforge.plan.secrets import SecretName, SecretSpec
 
-_DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
+_DOWNLOADS = "downloads"  # a kind that role.yaml does not have: `artifacts` implies it
 _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
@@ -30,7 +30,7 @@ class _Spec(BaseModel):
 
 
 class ResourceSpec(_Spec):
-    """What every resource may say: whether, and for each of what."""
+    """The fields of every resource: its condition and its loop."""
 
     when: Expression = Field(_TRUE, description="It exists if this is true.")
     for_each: Expression | None = Field(
@@ -38,7 +38,7 @@ class ResourceSpec(_Spec):
     )
 
 
-_RESERVED = {"role", "nodes", "text", "source", *ResourceSpec.model_fields}  # what no kind can have as a field
+_RESERVED = {"role", "nodes", "text", "source", *ResourceSpec.model_fields}  # names that no field of a kind can have
 
 
 class PackageSpec(ResourceSpec):
@@ -276,7 +276,7 @@ class CollectionSpec(_Spec):
 
 
 class GoingSpec(_Spec):
-    """What a site's Ansible role may say: its collections, and what becomes of its results when the role goes."""
+    """The fields of a site's Ansible role: its collections, and the rules for its removal."""
 
     description: str = Field("", description="What the role is for.")
     collections: tuple[CollectionSpec, ...] = Field(
@@ -289,7 +289,7 @@ class GoingSpec(_Spec):
 
 
 class RoleSpec(GoingSpec):
-    """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
+    """The fields of `role.yaml`, but for the kinds of resources, which come from their table."""
 
     not_keys: ClassVar[Mapping[str, str]] = {
         "ports": "since 0.2 write `contributes: {open_ports: [...]}`",
@@ -413,16 +413,21 @@ class RoleSpec(GoingSpec):
 
 def _spec_of(kind: str) -> Any:
     """Return the schema of one kind of resource in `role.yaml`; a string is short for its key field."""
-    of = TYPES[kind]
+    resource_type = TYPES[kind]
     made: Any = FileSpec
     if kind != "files":
-        made = create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+        made = create_model(
+            f"{resource_type.__name__}Spec",
+            __base__=ResourceSpec,
+            __doc__=resource_type.__doc__,
+            **as_templates(resource_type),
+        )
     return Annotated[made, ShortForm(KINDS[kind].key)]
 
 
 def _meaning(kind: str) -> str:
-    of = FileSpec if kind == "files" else TYPES[kind]
-    return (of.__doc__ or "").partition("\n")[0]
+    resource_type = FileSpec if kind == "files" else TYPES[kind]
+    return (resource_type.__doc__ or "").partition("\n")[0]
 
 
 def json_schema() -> dict[str, Any]:
