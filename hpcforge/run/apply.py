@@ -77,8 +77,8 @@ def admit(
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.
-    known = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
-    return Admission(short, orders, not_scheduled(known), None)
+    final = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
+    return Admission(short, orders, not_scheduled(final), None)
 
 
 def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
@@ -205,20 +205,22 @@ class _Workers:
         """Return those that take no job; as the plan has them where none can have come back."""
         if not _may_change(self.plan):
             return self.plan.state.down
-        again = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
-        before = {name: seen for name, seen in self.seen.items() if name not in again}
-        found = down_workers.look(self.engine, self.cluster, self.names, before)
-        self._explain(found)
-        return tuple(_as_now(worker, self.explained[worker.node]) for worker in found if worker.node in self.explained)
+        changed = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
+        before = {name: observation for name, observation in self.seen.items() if name not in changed}
+        workers = down_workers.look(self.engine, self.cluster, self.names, before)
+        self._explain(workers)
+        return tuple(
+            _as_now(worker, self.explained[worker.node]) for worker in workers if worker.node in self.explained
+        )
 
-    def _explain(self, found: Sequence[DownWorker]) -> None:
-        new = [worker for worker in found if worker.node not in self.explained]
+    def _explain(self, workers: Sequence[DownWorker]) -> None:
+        new = [worker for worker in workers if worker.node not in self.explained]
         explained = down_workers.explained(self.engine, self.cluster, self.desired, new)
         self.explained |= {worker.node: worker for worker in explained}
 
 
-def _as_now(worker: DownWorker, known: DownWorker) -> DownWorker:
-    return replace(worker, reason=worker.reason or known.reason, causes=known.causes, checked=known.checked)
+def _as_now(worker: DownWorker, explained: DownWorker) -> DownWorker:
+    return replace(worker, reason=worker.reason or explained.reason, causes=explained.causes, checked=explained.checked)
 
 
 def _may_change(plan: Plan) -> bool:
@@ -228,24 +230,24 @@ def _may_change(plan: Plan) -> bool:
 
 def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
     """Return the nodes of the plan that were configured before, or just now to the end."""
-    done = {
+    finished = {
         node
         for node, outcomes in result.outcomes.items()
         if outcomes and all(outcome.status in ("done", "failed") for outcome in outcomes.values())
     }
-    known = done | {*down_workers.configured(survey.observed)}
-    return [name for name in plan.nodes if name in known and name not in result.lost]
+    configured = finished | {*down_workers.configured(survey.observed)}
+    return [name for name in plan.nodes if name in configured and name not in result.lost]
 
 
 def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
     """Return the last facts of nodes, by name, without lost nodes; drivers report only when observed."""
-    looked = _looked(observed)
-    facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
+    earlier = _looked(observed)
+    facts = earlier | {name: {**earlier.get(name, {}), **later} for name, later in result.facts.items()}
     return {name: node_facts for name, node_facts in facts.items() if name not in result.lost}
 
 
 def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
-    return {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
+    return {name: dict(observation.facts) for name, observation in observed.items() if observation.facts}
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, listener: Listener) -> Recorded:

@@ -29,7 +29,7 @@ class RoleDependencies:
     def __init__(self, plan: Plan, outcomes: Mapping[str, Mapping[str, RoleOutcome]]) -> None:
         self._plan, self._outcomes = plan, outcomes
         self._needs = {
-            (node, step.role): [(other, need.role) for need in change.needs for other in need.nodes]
+            (node, step.role): [(provider, need.role) for need in change.needs for provider in need.nodes]
             for step in plan.changes.steps
             for node, change in step.changes.items()
         }
@@ -49,7 +49,7 @@ class RoleDependencies:
 
     def lost(self, node: str, role: str, stage: Stage) -> str | None:
         """Why a role cannot go through a stage any more; None while it can."""
-        return next((why for why in map(self._lost, self._before(node, role, stage)) if why), None)
+        return next((reason for reason in map(self._lost, self._before(node, role, stage)) if reason), None)
 
     def _before(self, node: str, role: str, stage: Stage) -> Iterator[Pair]:
         yield from self.of(node, role)
@@ -115,11 +115,11 @@ def _come(engine: Engine, most: int) -> Iterator[Event]:
     Scanning for startable nodes is O(n); doing it per event would be O(n^2), so events are batched.
     """
     event = engine.next(_WAIT_S)
-    for left in reversed(range(most)):
+    for remaining in reversed(range(most)):
         if event is None:
             return
         yield event
-        event = engine.next(0.0) if left else None
+        event = engine.next(0.0) if remaining else None
 
 
 class _Executor:
@@ -154,8 +154,8 @@ class _Executor:
             jobs, asking = plan.state.jobs.get(leaver.node, ()), plan.state.asked_for.get(leaver.node, ())
             if leaver.unknown is not None:
                 self._end(self.nodes[leaver.node], RoleOutcome("failed", leaver.unknown))
-            elif why := leaver.kept_for(jobs):
-                self._end(self.nodes[leaver.node], RoleOutcome("deferred", why))
+            elif reason := leaver.kept_for(jobs):
+                self._end(self.nodes[leaver.node], RoleOutcome("deferred", reason))
             elif asking and leaver.worker:
                 self._end(self.nodes[leaver.node], RoleOutcome("deferred", asked_for(leaver.node, asking)))
             elif leaver.unreachable is not None:
@@ -170,8 +170,8 @@ class _Executor:
             if clock.refused:
                 self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.state.refused[clock.node]))
         in_the_way: dict[tuple[str, str], list[str]] = {}
-        for thing in plan.state.obstacles:
-            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for obstacle in plan.state.obstacles:
+            in_the_way.setdefault((obstacle.node, obstacle.role), []).append(obstacle.said)
         for (name, role), reasons in in_the_way.items():
             self._settle(name, role, RoleOutcome("failed", "; ".join(reasons)))
 
@@ -259,10 +259,10 @@ class _Executor:
 
     def _may_go_back(self, node: NodeState) -> bool:
         """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
-        others = (other for other in self.open.values() if other is not node and not other.begun)
+        waiting = (peer for peer in self.open.values() if peer is not node and not peer.begun)
         if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
             return False
-        if not any(other.name in self.order.limited for other in others):
+        if not any(peer.name in self.order.limited for peer in waiting):
             return False
         worker = self.workers.get(node.name)
         if (
@@ -318,8 +318,8 @@ class _Executor:
             self._end(node, RoleOutcome("unreachable", arrival.why))
             return
         before, node.queue = node.roles, deque(arrival.stages)
-        gone = tuple(role for role in before if role not in node.roles)
-        self._settle_all(node.name, gone, RoleOutcome("done"))  # nothing to do after all
+        dropped = tuple(role for role in before if role not in node.roles)
+        self._settle_all(node.name, dropped, RoleOutcome("done"))  # nothing to do after all
 
     def _waits(self, node: NodeState, stage: Stage) -> bool:
         return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
@@ -336,7 +336,7 @@ class _Executor:
         if stage is not None and stage.confirms:
             return restarts
         if node in hubs and stage is not None and stage.restarts:
-            return any(other.at_work for other in self.nodes.values() if other is not node)
+            return any(peer.at_work for peer in self.nodes.values() if peer is not node)
         return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
 
     def _about_to_restart(self, hub: NodeState) -> bool:
@@ -365,9 +365,11 @@ class _Executor:
         if not all(self.nodes[name].ended for name in self.leaving):
             return False
         for name in self.leaving:
-            kept = [o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")]
-            if kept:
-                self._end(controller, RoleOutcome("deferred", f"{name} has not left: {kept[0].detail}"))
+            blocking = [
+                o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")
+            ]
+            if blocking:
+                self._end(controller, RoleOutcome("deferred", f"{name} has not left: {blocking[0].detail}"))
                 return False
         return True
 
@@ -376,9 +378,9 @@ class _Executor:
         if not self._has_to_be_empty(node.name):
             return True
         if node.drain is None:
-            why = "leaves the cluster" if node.name in self.leaving else "is being changed"
+            reason = "leaves the cluster" if node.name in self.leaving else "is being changed"
             limit_s, leaves = self.plan.policy.rollout.busy_wait_s, node.name in self.leaving
-            node.drain = Drain(self.engine, self.plan.policy.controller, node.name, why, limit_s, leaves)
+            node.drain = Drain(self.engine, self.plan.policy.controller, node.name, reason, limit_s, leaves)
             node.drain.begin()
             self._say(node.name, "draining", ", ".join(self.plan.state.jobs.get(node.name, ())))
         node.drain.go_on()
@@ -393,7 +395,7 @@ class _Executor:
 
     def _gathering(self, node: NodeState, stage: Stage) -> bool:
         """Return True until all nodes of a role with the shape `together` have their files."""
-        return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
+        return any(name != node.name for role in stage.barrier for name in self.lacking.get(role, ()))
 
     def _without_lost_roles(self, node: NodeState) -> Stage | None:
         """Return the node's next stage without the roles that cannot be done; None if none is left."""
@@ -403,10 +405,10 @@ class _Executor:
                 cause = self.needs.lost(node.name, role, stage)
                 if cause:
                     self._settle(node.name, role, RoleOutcome("skipped", cause))
-        left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
-        if stage.roles and not left:
+        remaining = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
+        if stage.roles and not remaining:
             return None
-        return stage if left == stage.roles else stage.only(left)
+        return stage if remaining == stage.roles else stage.only(remaining)
 
     def take(self, event: Event) -> None:
         """Account for one event."""
@@ -421,9 +423,9 @@ class _Executor:
         if event.kind == "failed":
             if event.data.get("kind") == "busy":
                 self.result.busy[node.name] = str(event.data.get("error"))
-            named = event.data.get("name") or ""
+            name = event.data.get("name") or ""
             role = node.running.label(str(event.data.get("role")))
-            node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
+            node.errors[role] = f"{name}: {event.data.get('error')}".removeprefix(": ")
         elif event.kind == "changed":
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
         elif event.kind == "remains":
@@ -441,12 +443,12 @@ class _Executor:
         stage, node.running = node.running, None
         assert stage is not None
         error = str(data.get("error") or "")
-        why = stage.lost(error) if data.get("unreachable") else None
+        reason = stage.lost(error) if data.get("unreachable") else None
         if isinstance(stage, FirstContactStage) and not data.get("ok") and not data.get("unreachable"):
-            why = error
-        if why is not None:
+            reason = error
+        if reason is not None:
             roles = stage.roles[:1] if isinstance(stage, FirstContactStage) else stage.roles
-            self._settle_all(node.name, roles, RoleOutcome("failed", why))
+            self._settle_all(node.name, roles, RoleOutcome("failed", reason))
             self._end(node, RoleOutcome("skipped", f"{stage.roles[0]} failed"))
             return
         if data.get("unreachable"):
@@ -462,8 +464,10 @@ class _Executor:
                 self._settle(node.name, role, RoleOutcome("failed", error or "; ".join(node.errors.values())))
             elif role in stage.completes:
                 skipped = [r for r in node.errors if (node.name, r) in self.needs.of(node.name, role)]
-                done = RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
-                self._settle(node.name, role, done)
+                outcome = (
+                    RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
+                )
+                self._settle(node.name, role, outcome)
         worker = self.workers.get(node.name)  # whose driver may have told of what this has mended
         if not node.queue and not isinstance(stage, FinalCheckStage) and worker and not self.result.interrupted:
             node.queue += [last_look(node.name)] if has_to_be_asked_again(worker, self._facts(node)) else []
@@ -488,8 +492,8 @@ class _Executor:
 
     def _settle(self, node: str, role: str, outcome: RoleOutcome) -> None:
         """Record the first outcome of a role, and replace it only by a failure that shows after it was done."""
-        known = self.result.outcomes[node].get(role)
-        if known is None or (known.status == "done" and outcome.status == "failed"):
+        previous = self.result.outcomes[node].get(role)
+        if previous is None or (previous.status == "done" and outcome.status == "failed"):
             self.result.outcomes[node][role] = outcome
             self.listen(Event(node, "", "settled", {"role": role, **dataclasses.asdict(outcome)}))
 

@@ -36,27 +36,29 @@ def dead(job: OwnedJob) -> bool:
     return ended(job.owner.process) or job.silent_s >= SILENT_S
 
 
-def without_left(answers: Mapping[str, str], left: Collection[OwnedJob]) -> dict[str, str]:
+def without_left(answers: Mapping[str, str], leftovers: Collection[OwnedJob]) -> dict[str, str]:
     """Return the controller's jobs without those that will be cancelled, since no run waits for them."""
-    numbers = {job.number for job in left}
+    numbers = {job.number for job in leftovers}
     lines = {name: answers[name].splitlines() for name in (SLURM_JOBS, SLURM_WAITING) if name in answers}
-    kept = {name: [line for line in of if line.strip().split("|")[0] not in numbers] for name, of in lines.items()}
-    return {**answers, **{name: "".join(f"{line}\n" for line in of) for name, of in kept.items()}}
+    remaining = {
+        name: [line for line in entries if line.strip().split("|")[0] not in numbers] for name, entries in lines.items()
+    }
+    return {**answers, **{name: "".join(f"{line}\n" for line in entries) for name, entries in remaining.items()}}
 
 
 def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     """Cancel test jobs of runs that are dead, and wait until their nodes are free; say which are of a run at work."""
-    found = _ask(engine, cluster)
-    for job in found:
+    jobs = _ask(engine, cluster)
+    for job in jobs:
         if not dead(job):
             say(f"{job.sentence()}: its run is active; not touched")
-    left = [job for job in found if dead(job)]
-    waiting = [job for job in left if not job.completing]
+    leftovers = [job for job in jobs if dead(job)]
+    waiting = [job for job in leftovers if not job.completing]
     for job in waiting:
         say(f"{job.sentence()}: its run has ended; cancelled")
     if waiting:
         _run(engine, cluster, tuple(cancel_jobs(*(job.number for job in waiting))))
-    numbers, until = {job.number for job in left}, time.monotonic() + _GONE_S
+    numbers, until = {job.number for job in leftovers}, time.monotonic() + _GONE_S
     while numbers and time.monotonic() < until:
         time.sleep(_POLL_S)
         listed = _run(engine, cluster, list_command(cluster.acceptance.run_as)) if cluster.acceptance else ""

@@ -108,11 +108,11 @@ def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
 def look(site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Plan]:
     """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
     with open_engines(site) as engines:
-        answers, plan = compare(site, engines, engines, goal, say)
-    remark(site, answers, say)
-    for left in filter(leftover.dead, answers.tests):
-        say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
-    return answers, plan
+        survey, plan = compare(site, engines, engines, goal, say)
+    remark(site, survey, say)
+    for job in filter(leftover.dead, survey.tests):
+        say(f"{job.sentence()}: its run has ended; the next apply or verify cancels it")
+    return survey, plan
 
 
 def compare_unseen(site: Site, goal: Goal) -> Plan:
@@ -125,10 +125,10 @@ def compare_unseen(site: Site, goal: Goal) -> Plan:
 
 def _gone(site: Site, roster: Roster) -> frozenset[str]:
     """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
-    gone = gone_keys(roster, site.cluster)
+    keys = gone_keys(roster, site.cluster)
     if site.lab is not None:  # the copy is of rehearsals that are no more, too
-        return gone
-    return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
+        return keys
+    return keys | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
 
 
 def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
@@ -139,13 +139,13 @@ def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
     new, old = next(iter(same.items()))
     others = f" ({len(same)} nodes are like this: {', '.join(f'{old} -> {new}' for new, old in same.items())})"
     path = site.loaded.blueprint_path
-    way = f"take {new} out ({command_line('nodes', 'remove', path, new)}), apply, put it in again, apply"
+    hint = f"take {new} out ({command_line('nodes', 'remove', path, new)}), apply, put it in again, apply"
     if new == site.cluster.slurm.controller:
-        way = f"give it the name {old} again: the head keeps its name"
+        hint = f"give it the name {old} again: the head keeps its name"
     raise UsageError(
         f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
         + (others if len(same) > 1 else ""),
-        f"one apply cannot remove and keep a machine: {way}",
+        f"one apply cannot remove and keep a machine: {hint}",
     )
 
 
@@ -155,18 +155,18 @@ def _known(site: Site) -> dict[str, KnownMachine]:
     return {name: KnownMachine(machine.address, machine.host_keys) for name, machine in machines.items()}
 
 
-def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
+def remark(site: Site, survey: Survey, say: Callable[[str], None]) -> Commit | None:
     """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
     commit = commit_of(*site.files)
-    last = found.roster.run
-    known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
-    warning = commit_warning(commit, last, known)
+    last = survey.roster.run
+    follows = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
+    warning = commit_warning(commit, last, follows)
     if warning:
         say(f"warning: {warning}")
-    for name, seen in found.observed.items():
-        if seen.receipt and seen.receipt.get("trouble"):
-            say(f"{name}: its record is unusable: {seen.receipt['trouble']}; its work is repeated")
-        for reversal in (reversal for reversal in seen.reverted if reversal["role"] in seen.differs):
+    for name, observation in survey.observed.items():
+        if observation.receipt and observation.receipt.get("trouble"):
+            say(f"{name}: its record is unusable: {observation.receipt['trouble']}; its work is repeated")
+        for reversal in (reversal for reversal in observation.reverted if reversal["role"] in observation.differs):
             say(f"{name}: {taken_back(reversal)}")
     return commit
 
@@ -183,7 +183,7 @@ def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, b
     write_atomically(path, dump_plan(sealed, secrets[PLAN_KEY]))
 
 
-def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
+def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], command: str) -> Plan:
     """Read a plan that was written for exactly this blueprint and these roles; `again` is the command that makes
     one.
 
@@ -194,6 +194,6 @@ def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again:
     if plan.policy.desired != desired.digest:
         raise UsageError(
             f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",
-            f"make a new one: {again}",
+            f"make a new one: {command}",
         )
     return plan

@@ -55,21 +55,21 @@ def observe(
     """
     contents = Contents(desired.texts, secrets)
     asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in nodes}
-    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
-    seen = ask(engine, asked, waits)
-    return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
+    requests = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
+    observed = ask(engine, requests, waits)
+    return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in observed.items()}
 
 
-def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
+def _hiding(observation: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
     """Return the same with reports on files that contain no secrets."""
-    differs = dict(seen.differs)
+    differs = dict(observation.differs)
     for role in roles:
-        said = differs.get(role.role, {})
-        if said.get(File.kind):
+        reported = differs.get(role.role, {})
+        if reported.get(File.kind):
             by_path = {file.path: file for file in role.of(File)}
-            files = [contents.heard(by_path.get(file["path"]), file) for file in said[File.kind]]
-            differs[role.role] = {**said, File.kind: files}
-    return dataclasses.replace(seen, differs=differs)
+            files = [contents.heard(by_path.get(file["path"]), file) for file in reported[File.kind]]
+            differs[role.role] = {**reported, File.kind: files}
+    return dataclasses.replace(observation, differs=differs)
 
 
 def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
@@ -94,10 +94,10 @@ def wait_for_others(
     """
     waits = []
     unconfirmed: dict[str, dict[str, float]] = {}  # roles -> node -> seconds left
-    for name, seen in busy.items():
-        for guard in seen.armed:
+    for name, observation in busy.items():
+        for guard in observation.armed:
             unconfirmed.setdefault(", ".join(guard["roles"]), {})[name] = float(guard["left_s"])
-        work = seen.at_work
+        work = observation.at_work
         if not work:
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
@@ -119,14 +119,14 @@ def ask(
     engine: Engine, requests: Mapping[str, Request], waits: Waits, timeout_s: float = _TIMEOUT_S
 ) -> dict[str, Observation]:
     """Return the answers to requests to observe, by node."""
-    seen: dict[str, Observation] = {name: Observation(name) for name in requests}
-    asked = [
+    observed: dict[str, Observation] = {name: Observation(name) for name in requests}
+    tasks = [
         NodeProgram(f"observe:{name}", name, request, timeout_s, begins_s=min(_BEGINS_S, timeout_s))
         for name, request in requests.items()
     ]
-    for event in ask_all(engine, asked, waits):
-        seen[event.node] = _taken(seen[event.node], event)
-    return seen
+    for event in ask_all(engine, tasks, waits):
+        observed[event.node] = _taken(observed[event.node], event)
+    return observed
 
 
 def find_usable(
@@ -138,18 +138,18 @@ def find_usable(
     """
     nodes = [node.name for node in cluster.nodes]
     read = {cluster.slurm.controller: reads}
-    seen = observe(
+    observed = observe(
         engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, reads=read, waits=Waits(say, None)
     )
-    head = seen[cluster.slurm.controller]
+    head = observed[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
     lost = {
         name: UNREACHABLE + observation.unreachable
-        for name, observation in seen.items()
+        for name, observation in observed.items()
         if observation.unreachable is not None
     }
-    return out | lost, seen
+    return out | lost, observed
 
 
 def _request(
@@ -190,17 +190,17 @@ def probe_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
 
 def _clock(data: Mapping[str, Any]) -> Span | None:
     """How far the node's clock is ahead of this host's: it said what it did before we heard it, after we asked."""
-    node, heard = data.get("clock"), data.get("heard")
-    if not (node and heard):
+    node, received = data.get("clock"), data.get("heard")
+    if not (node and received):
         return None
-    return Span(float(node["said_s"]) - heard["said_s"], float(node["asked_s"]) - heard["asked_s"])
+    return Span(float(node["said_s"]) - received["said_s"], float(node["asked_s"]) - received["asked_s"])
 
 
-def _taken(seen: Observation, event: Event) -> Observation:
+def _taken(observation: Observation, event: Event) -> Observation:
     data = event.data
     if event.kind == "observed":
         return dataclasses.replace(
-            seen,
+            observation,
             facts=data["facts"],
             differs={difference["role"]: difference for difference in data["differs"]},
             obstacles=tuple(data["obstacles"]),
@@ -214,17 +214,17 @@ def _taken(seen: Observation, event: Event) -> Observation:
             clock=_clock(data),
         )
     if event.kind == "failed" and data["role"] is not None:
-        return dataclasses.replace(seen, failed=(*seen.failed, data))
+        return dataclasses.replace(observation, failed=(*observation.failed, data))
     if event.kind == "warning":
-        return dataclasses.replace(seen, warnings=(*seen.warnings, str(data.get("detail"))))
+        return dataclasses.replace(observation, warnings=(*observation.warnings, str(data.get("detail"))))
     if event.kind == "no_python":
         accounts = Accounts(_numbers(data.get("users", "")), _numbers(data.get("groups", "")))
-        return dataclasses.replace(seen, facts=data, python=False, accounts=accounts)
+        return dataclasses.replace(observation, facts=data, python=False, accounts=accounts)
     if event.kind == "result" and not data["ok"]:
-        return dataclasses.replace(seen, unreachable=data["error"] or "no answer", reason=data.get("reason"))
-    if event.kind == "result" and not seen.facts:
-        return dataclasses.replace(seen, unreachable="its answer does not match the request")
-    return seen
+        return dataclasses.replace(observation, unreachable=data["error"] or "no answer", reason=data.get("reason"))
+    if event.kind == "result" and not observation.facts:
+        return dataclasses.replace(observation, unreachable="its answer does not match the request")
+    return observation
 
 
 def _numbers(text: str) -> dict[str, int]:

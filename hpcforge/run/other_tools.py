@@ -61,8 +61,8 @@ def ssh_config_of(site: Site) -> str:
     """Return a configuration of OpenSSH with a block for each node and the jump host."""
     nodes = [target(site, node.name, node) for node in site.cluster.nodes]
     via = jump_host(site)
-    known = _kept("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
-    return ssh_config(nodes, site.cluster.domain, known, via)
+    hosts_file = _kept("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
+    return ssh_config(nodes, site.cluster.domain, hosts_file, via)
 
 
 def ansible_inventory_of(site: Site) -> str:

@@ -36,36 +36,36 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
 
     `number` is the last run's by the roster; None where there is none to compare with.
     """
-    found = {}
+    reasons = {}
     for node, receipt in receipts.items():
         if receipt is None:
             continue
         version, run = receipt.get("hpcforge"), receipt.get("run") or 0
         if version and _version(version) > _version(ours):
-            found[node] = (
+            reasons[node] = (
                 f"its record is of hpcforge {version}, and this is {ours}: install that version or a newer one"
             )
         elif run > (_NO_RUN if number is None else number + _AHEAD):
             last = "no cluster reaches this number" if number is None else f"the last one of this cluster is {number}"
-            found[node] = (
+            reasons[node] = (
                 f"its record tells of run {run}, and {last}: nodes that believed it would refuse every run until "
                 f"then; look at that node, and move {_RECEIPT} away there"
             )
-    return found
+    return reasons
 
 
 def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return nodes that have another distribution or release than the blueprint says, and what to do about it."""
-    found = {}
-    for node, known in facts.items():
+    reasons = {}
+    for node, node_facts in facts.items():
         os = cluster.os_of(node)
-        has = (str(known["os_id"]), str(known["os_release"]))
-        if has not in ((os.name, os.release), (os.name, os.suite)):
-            found[node] = (
-                f"it has {' '.join(has)!a:.60}, and the blueprint says {os.name} {os.release}: install that, or "
+        system = (str(node_facts["os_id"]), str(node_facts["os_release"]))
+        if system not in ((os.name, os.release), (os.name, os.suite)):
+            reasons[node] = (
+                f"it has {' '.join(system)!a:.60}, and the blueprint says {os.name} {os.release}: install that, or "
                 f"declare what it has: `overrides: {{{node}: {{release: ..., reason: ...}}}}`"
             )
-    return found
+    return reasons
 
 
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:

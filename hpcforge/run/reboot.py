@@ -75,12 +75,12 @@ class Reboot:
 
     def _seen_before(self, data: Mapping[str, Any]) -> None:
         if not data["ok"] or "boot_id" not in self.facts:
-            why = data["error"] or "it was not restarted: it does not report its boot ID"
-            self._end("lost" if data["unreachable"] else "failed", str(why))
+            reason = data["error"] or "it was not restarted: it does not report its boot ID"
+            self._end("lost" if data["unreachable"] else "failed", str(reason))
             return
         self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
-        told: requests.RebootRequest = {**self.request, "boot_id": self._boot}
-        self._ask(told)
+        request: requests.RebootRequest = {**self.request, "boot_id": self._boot}
+        self._ask(request)
 
     def _told(self, data: Mapping[str, Any]) -> None:
         self._telling = False

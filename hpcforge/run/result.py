@@ -83,12 +83,12 @@ class RunResult:
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
         """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        reasons: dict[str, list[tuple[str, str]]] = {}
         for node, roles in self.outcomes.items():
             for role, outcome in roles.items():
                 if outcome.status == "failed":
-                    found.setdefault(node, []).append((role, outcome.detail))
-        return found
+                    reasons.setdefault(node, []).append((role, outcome.detail))
+        return reasons
 
     def unfinished(self) -> set[str]:
         """Nodes that were lost, or with a failed or skipped role; without deferred nodes."""

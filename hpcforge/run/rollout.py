@@ -150,10 +150,10 @@ class Drain(_NodeCommands):
 
     def _tell(self, output: str) -> None:
         """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
-        seen = parse_slurm_nodes(output).get(self.node)
-        if seen is None:
+        listed = parse_slurm_nodes(output).get(self.node)
+        if listed is None:
             self.state, self.detail = "failed", "Slurm does not report the node's state"
-        elif not drained(seen[0]):
+        elif not drained(listed[0]):
             self._ask("tell", *update_nodes(self.node, "DRAIN", f"{MARK}{self.why}"))
 
     def _count_jobs(self, output: str) -> None:
@@ -219,8 +219,8 @@ class Rollout:
             if canary not in self._ended:
                 return Begin(False)
             if self._ended[canary] != "done":
-                said = "failed" if self._ended[canary] == "failed" else "was not done"
-                return Begin(False, f"its canary {canary} {said}")
+                ending = "failed" if self._ended[canary] == "failed" else "was not done"
+                return Begin(False, f"its canary {canary} {ending}")
         full = rollout.at_most is not None and len(self._away) >= rollout.at_most
         return Begin(not (full and node in self._order.limited))
 

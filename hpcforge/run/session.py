@@ -126,14 +126,14 @@ class _Session:
             self.goal = survey.goal
         if plan.pending:
             keep_revoked(self.site, self.goal)
-        receipts = [seen.receipt for seen in (*survey.observed.values(), survey.head)]
+        receipts = [observation.receipt for observation in (*survey.observed.values(), survey.head)]
         commit = self.commit.id if self.commit else None
         self.run = replace(self.run.numbered(receipts, survey.roster), commit=commit)
         if self.lease is not None:
             self.lease.number = self.run.number
         if survey.tests:
             leftover.clear(self.engine, self.site.cluster, self.listener.say)
-        done = apply_plan(
+        result = apply_plan(
             self.engine,
             self.site.cluster,
             plan,
@@ -146,17 +146,17 @@ class _Session:
             self.site.fabric_plans,
             self._arriving(),
         )
-        done = replace(done, moved=out)
+        result = replace(result, moved=out)
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        exit_status = self.options.exit_code(done, overtaken)
-        left = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, done)]
-        roster = self._roster(survey, done, left)
+        exit_status = self.options.exit_code(result, overtaken)
+        departed = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, result)]
+        roster = self._roster(survey, result, departed)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
         if plan.pending or (roster is not None and roster.nodes != survey.roster.nodes):
-            self._record(done, exit_status, roster, (left, survey.strangers))
-        return plan, done, exit_status
+            self._record(result, exit_status, roster, (departed, survey.strangers))
+        return plan, result, exit_status
 
     def _agree(self) -> tuple[Survey, Plan, dict[str, str]]:
         """Agree on the work with other runs, the operator, and the nodes again."""
@@ -189,13 +189,13 @@ class _Session:
                 self.listener.warn_moved(since)
         return survey, plan, out
 
-    def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
+    def _still_holds(self, made: Plan, present: Plan) -> tuple[Plan, dict[str, str]]:
         """Return an earlier plan without the nodes that have changed since; those, and why."""
-        out = stale_nodes(made, now)
+        out = stale_nodes(made, present)
         if out and self.options.strict:
             names = ", ".join(out)
             raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.options.plan_again}")
-        return drop_nodes(made, out, now), out
+        return drop_nodes(made, out, present), out
 
     def _look(self) -> tuple[Survey, Plan]:
         self.listener.detail(f"looking at {len(self.goal.nodes)} nodes")
@@ -211,44 +211,44 @@ class _Session:
     def _lock(self) -> None:
         wait_s, say = self.options.lock_timeout_s, self.listener.say
         with self.listener.waits("lease"):
-            held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
-        self.lease = self.until_end.enter_context(held)
+            lease = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        self.lease = self.until_end.enter_context(lease)
 
     def _has_to_stop(self) -> bool:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
-    def _roster(self, survey: Survey, done: ApplyResult, left: Sequence[str]) -> Roster | None:
+    def _roster(self, survey: Survey, result: ApplyResult, departed: Sequence[str]) -> Roster | None:
         """Return the new roster; None if the old one could not be read, and must not be overwritten."""
         if survey.head.unreachable is not None:
             return None
         run = self.run
         last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
-        reached = [name for name in survey.observed if name not in done.result.lost]
-        return next_roster(survey.roster, self.site.cluster, last, reached, left)
+        reached = [name for name in survey.observed if name not in result.result.lost]
+        return next_roster(survey.roster, self.site.cluster, last, reached, departed)
 
     def _record(
         self,
-        done: ApplyResult,
+        result: ApplyResult,
         exit_status: int,
         roster: Roster | None,
-        gone: tuple[Sequence[str], Collection[str]],
+        leavers: tuple[Sequence[str], Collection[str]],
     ) -> None:
         """Write a line in the history, and the roster, on the head and on this host."""
-        left, strangers = gone
+        departed, strangers = leavers
         past_run = past(
             self.run,
-            done.result,
+            result.result,
             args=self.options.args,
             dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
             exit_code=exit_status,
-            left=left,
-            verdicts=[result.verdict for result in done.tests.reached],
+            left=departed,
+            verdicts=[reached.verdict for reached in result.tests.reached],
         )
         for problem in write_log(self.engine, self.head, past_run, roster, self.site.kept_as, strangers):
             self.listener.say(problem)
 
 
-def _has_left(name: str, done: ApplyResult) -> bool:
-    outcomes = done.result.outcomes.get(name, {}).values()
-    return name in done.result.abandoned or (bool(outcomes) and all(outcome.status == "done" for outcome in outcomes))
+def _has_left(name: str, result: ApplyResult) -> bool:
+    outcomes = result.result.outcomes.get(name, {}).values()
+    return name in result.result.abandoned or (bool(outcomes) and all(outcome.status == "done" for outcome in outcomes))

@@ -63,13 +63,13 @@ def secrets_of(site: Site) -> SiteSecrets:
     return SiteSecrets(site.loaded, site.identity, site_roles(site))
 
 
-def fingerprint(kinds: SecretKinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
+def fingerprint(kinds: SecretKinds, secrets: Mapping[str, bytes], name: str, value: bytes) -> str:
     """Return what tells two values apart and gives neither away: what is made here has 128 random bits and more."""
     if name == AUTHORITY:
         return authority_fingerprint(value)
     if name in kinds and kinds[name].make:
         return "sha256:" + hashlib.sha256(value).hexdigest()[:16]
-    return "hmac:" + keyed(known, value)[:16]  # a site's own may be short enough to be found by its digest
+    return "hmac:" + keyed(secrets, value)[:16]  # a site's own may be short enough to be found by its digest
 
 
 def origin(kinds: SecretKinds, name: str) -> str:

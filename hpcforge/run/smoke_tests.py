@@ -89,14 +89,14 @@ def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verif
     """Return the plan with the tests that would follow it, as far as they are known. Slurm does not use `out`."""
     if not plan.policy.scheduler:
         return replace(plan, policy=replace(plan.policy, verify="none"))
-    amiss = {*out} - {*plan.changes.felt} | {
+    faulty = {*out} - {*plan.changes.felt} | {
         *plan.state.unreachable,
         *plan.state.refused,
         *(shortfall.node for shortfall in plan.state.shortfalls),
     }
-    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.state.jobs.items()}
+    in_use = {node: f"job {', '.join(jobs)}" for node, jobs in plan.state.jobs.items()}
     changed = after(cluster, recorded, plan.changes.felt)
-    tests = chosen(cluster, changed, verify_what, amiss, held)
+    tests = chosen(cluster, changed, verify_what, faulty, in_use)
     return replace(plan, policy=replace(plan.policy, verify=verify_what, smoke=tests))
 
 
@@ -111,17 +111,17 @@ def chosen(
     recorded: Recorded,
     verify_what: Verify,
     out: Collection[str],
-    held: Mapping[str, str],
+    in_use: Mapping[str, str],
     level: Level = "smoke",
 ) -> SmokeRuns:
     """Which tests up to a level run where, by what is known."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    kept = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
+    passed = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
     standing = {
         test: PassedNodes(frozenset(last.stands_for), last.served, tuple(last.verdict.options.items()))
-        for test, last in kept
+        for test, last in passed
     }
-    return smoke_runs(cluster, standing, verify_what, out, held, level)
+    return smoke_runs(cluster, standing, verify_what, out, in_use, level)
 
 
 def own_lines(test: SmokeTest, verdict: Verdict) -> Verdict:
@@ -263,7 +263,7 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unk
 
     Without one of these each has `unknown`.
     """
-    found: dict[str, float] = {}
+    times_s: dict[str, float] = {}
     for part in (False, True):
         tests = dict.fromkeys(
             _on(cluster, name, run.nodes) for run in runs if run.partners == part for name in run.tests
@@ -272,9 +272,9 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unk
         for test in tests:
             groups.setdefault(launched_as(test), []).append(test)
         for group in groups.values():
-            kept = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
-            found[_launch_name(group)] = sum(kept) if all(kept) else 0.0
-    return found if all(found.values()) else dict.fromkeys(found, unknown)
+            seconds = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
+            times_s[_launch_name(group)] = sum(seconds) if all(seconds) else 0.0
+    return times_s if all(times_s.values()) else dict.fromkeys(times_s, unknown)
 
 
 def _launch_name(tests: Sequence[SmokeTest]) -> str:

@@ -99,30 +99,30 @@ class NodeState:
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
     """Return the stages of a node, in order. `secrets` are needed as content of files and nowhere else."""
     changes = {step.role: step.changes[node] for step in plan.changes.steps if node in step.changes}
-    found: list[Stage] = []
+    chain: list[Stage] = []
     removals = plan.changes.removals.get(node, ())
-    named = [removal for removal in removals if Association.kind in removal.owns.resources]
-    free = [removal for removal in removals if not removal.guard and removal not in named]
+    associations = [removal for removal in removals if Association.kind in removal.owns.resources]
+    free = [removal for removal in removals if not removal.guard and removal not in associations]
     if free:
-        found.append(_removal(node, free, leave=False))
+        chain.append(_removal(node, free, leave=False))
     if node in plan.changes.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
-        found.append(FirstContactStage(tuple(changes), (), task, ()))
+        chain.append(FirstContactStage(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
-        found.append(prepare)
+        chain.append(prepare)
     restarted = False
     for batch in _batches(changes, node):
         reboot = _restarted_with(batch[0], changes, restarted=restarted)
-        found.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
+        chain.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
         restarted |= bool(reboot)
     for removal in removals:
         if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
-            found.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
-    if named:  # slurmctld ends where its partitions name a QOS that is gone
-        stage, scheduler = _removal(node, named, leave=False), plan.policy.scheduler
-        found.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
-    return tuple(_numbered(stage, run) for stage in found)
+            chain.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
+    if associations:  # slurmctld ends where its partitions name a QOS that is gone
+        stage, scheduler = _removal(node, associations, leave=False), plan.policy.scheduler
+        chain.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
+    return tuple(_numbered(stage, run) for stage in chain)
 
 
 def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
@@ -164,11 +164,11 @@ def _guarded_task(name: str, node: str, request: requests.Request, guard: reques
     return NodeProgram(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
 
 
-def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardRequest, what: str) -> Stage:
+def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardRequest, name: str) -> Stage:
     """Confirm a guarded change over a new connection, before the node reverts it."""
     request: requests.ConfirmRequest = {"verb": "confirm", "guard": guard["id"]}
     limit_s = max(_CONFIRM_S, guard["revert_s"])
-    task = NodeProgram(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
+    task = NodeProgram(f"confirm:{name}:{node}", node, request, limit_s, aside=True, fresh=True)
     return ConfirmStage(roles, (), task, roles)
 
 
@@ -239,7 +239,7 @@ def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
 
 
 def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
-    return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
+    return tuple((provider, need.role) for need in change.needs for provider in need.nodes if provider != node)
 
 
 def _in_prepare(cause: str) -> bool:

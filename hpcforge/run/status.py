@@ -82,19 +82,19 @@ def status(
     roles = desired.nodes
     paths = {name: certificate_paths(roles.get(name, ())) for name in names}
     none = Desired((), dict.fromkeys(names, ()), {})
-    seen = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
-    needed = _needed_again(engine, cluster, desired, seen, say)
-    known = down_workers.configured(seen)
-    found = down_workers.find(cluster, seen, known, known)
-    down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, found)}
+    observed = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
+    needed = _needed_again(engine, cluster, desired, observed, say)
+    configured = down_workers.configured(observed)
+    suspects = down_workers.find(cluster, observed, configured, configured)
+    down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, suspects)}
     head = cluster.slurm.controller
-    silent = down_workers.silent_controller(engine, cluster, desired, seen[head])
+    silent = down_workers.silent_controller(engine, cluster, desired, observed[head])
     down |= {worker.node: worker for worker in silent}
     now_s = time.time()
-    certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
+    certified = {name: certificates(roles.get(name, ()), observed[name].reads, now_s) for name in names}
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
-    recorded = load(seen[head].reads.get(VERDICTS_PATH))
-    slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
+    recorded = load(observed[head].reads.get(VERDICTS_PATH))
+    slurm = parse_slurm_nodes(observed[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)
     workers = {worker.node: worker for worker in declared(cluster)}
     holder = look(engine, head) if away is None else None
@@ -107,7 +107,7 @@ def status(
                 _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name)),
                 down.get(name),
             )
-            for name, answer in seen.items()
+            for name, answer in observed.items()
         ),
         leaving=leaving(roster, cluster),
         away=away,
@@ -129,48 +129,50 @@ def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tupl
 
 
 def _needed_again(
-    engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observation], say: Callable[[str], None]
+    engine: Engine, cluster: Cluster, desired: Desired, observed: Mapping[str, Observation], say: Callable[[str], None]
 ) -> dict[str, Collection[str]]:
     """Per node, the roles of which it reverted a change and that are still not as they should be.
 
     A role with a secret in a file counts as such: `status` reads no secrets.
     """
-    reverted = {name: {one["role"] for one in node.reverted} for name, node in seen.items() if node.reverted}
-    asked = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
-    if not any(asked.values()):
+    reverted = {name: {one["role"] for one in node.reverted} for name, node in observed.items() if node.reverted}
+    roles = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
+    if not any(roles.values()):
         return {}
-    found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None), probes=False)
+    latest = observe(engine, cluster, replace(desired, nodes=roles), list(roles), waits=Waits(say, None), probes=False)
     return {
         name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
-        for name, one in found.items()
+        for name, one in latest.items()
     }
 
 
 def _node(
-    seen: Observation,
+    observation: Observation,
     slurm: tuple[str, str] | None,
     changed: Past | None,
     worker: DeclaredWorker | None,
     certified: tuple[Certificate, ...],
     needed: Collection[str] | None,
 ) -> NodeStatus:
-    receipt = seen.receipt or {}
+    receipt = observation.receipt or {}
     troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
-    if seen.at_work:
-        troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += [taken_back(one) for one in seen.reverted if one["role"] in (needed or ())]
-    if not seen.python and seen.unreachable is None:
+    if observation.at_work:
+        troubles.append(
+            f"a step of run {observation.at_work.get('number')} by {observation.at_work.get('who')} is at work"
+        )
+    troubles += [taken_back(one) for one in observation.reverted if one["role"] in (needed or ())]
+    if not observation.python and observation.unreachable is None:
         troubles.append("it has no Python yet")
-    nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")
+    nvml = observation.facts.get("nvml") or observation.facts.get("amdgpu")
     if nvml and worker:
-        short = gpu_shortfalls(worker, seen.facts)
+        short = gpu_shortfalls(worker, observation.facts)
         troubles += [f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}" for shortfall in short]
     troubles += remarks(nvml) if nvml else ()
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")
     run = number if isinstance(number, int) else None
-    shown = NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
-    return replace(shown, reason=seen.reason)
+    shown = NodeStatus(observation.node, observation.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+    return replace(shown, reason=observation.reason)
 
 
 def _with_down(node: NodeStatus, down: DownWorker | None) -> NodeStatus:

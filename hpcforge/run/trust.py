@@ -77,11 +77,11 @@ def record(site: Site, shown: MachineKeys) -> Site:
         UsageError: there is a file where the new inventory would be.
     """
     with site_lock(site.loaded):
-        now = current(site.loaded)
-        path, texts = _with_keys(now, site.cluster, shown)
-        load(now.blueprint_path, path, instead=texts)  # raises what would be wrong; nothing is written then
-        write_texts(now, texts)
-        reread = load(now.blueprint_path, path)
+        latest = current(site.loaded)
+        path, texts = _with_keys(latest, site.cluster, shown)
+        load(latest.blueprint_path, path, instead=texts)  # raises what would be wrong; nothing is written then
+        write_texts(latest, texts)
+        reread = load(latest.blueprint_path, path)
     return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
 
 
@@ -98,11 +98,11 @@ def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Pat
         old = "# What there is: the machines behind the blueprint's names.\nschema: 1\n"
     else:
         old = loaded.text(path)
-    there = loaded.cluster.by_name
+    nodes = loaded.cluster.by_name
     keys = {
         (name, "host_keys"): [key]
         for name, key in shown.keys.items()
-        if name in there and not there[name].host_keys and there[name].address == before.by_name[name].address
+        if name in nodes and not nodes[name].host_keys and nodes[name].address == before.by_name[name].address
     }
     new = {path: with_values(old, "nodes", keys) if keys else old}
     access = loaded.cluster.access
@@ -116,8 +116,8 @@ def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Pat
 
 def _jump(access: Access, key: str) -> dict[str, object]:
     assert access.via is not None
-    other = {"user": access.via.user} if access.via.user != access.user else {}
-    return {"host": access.via.address, **other, "host_keys": [key]}
+    account = {"user": access.via.user} if access.via.user != access.user else {}
+    return {"host": access.via.address, **account, "host_keys": [key]}
 
 
 def enrolled(site: Site, node: str) -> Enrolled:

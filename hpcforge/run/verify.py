@@ -57,8 +57,8 @@ class Usable:
 
     def slurm_state(self, cluster: Cluster, node: str) -> tuple[str, str]:
         """Return a node's state and reason in Slurm; "" if the node is unknown there."""
-        told = self.seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")
-        return parse_slurm_nodes(told).get(node, ("", ""))
+        answer = self.seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")
+        return parse_slurm_nodes(answer).get(node, ("", ""))
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,12 @@ class GateError(ExpectedError):
 def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener, gate: str | None = None) -> Usable:
     """Ask all nodes; test jobs that a run has left behind are cancelled. `gate` is tested though it is drained."""
     with listener.phase("observe"):
-        out, seen = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
-        head = seen[cluster.slurm.controller]
+        out, observed = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
+        head = observed[cluster.slurm.controller]
         if leftover.told(head.answers):
             leftover.clear(engine, cluster, listener.say)
-        names = [name for name in down_workers.configured(seen) if name != gate]
-        down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, seen, names, names))
+        names = [name for name in down_workers.configured(observed) if name != gate]
+        down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, observed, names, names))
         silent = down_workers.silent_controller(engine, cluster, desired, head)
     for controller in silent:
         out |= {worker.name: controller.sentence for worker in cluster.workers if worker.name not in out}
@@ -106,18 +106,20 @@ def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener,
     for worker in down:
         listener.say(f"left out: {worker.sentence}")
         out[worker.node] = worker.sentence
-    recorded, kept = load(head.reads.get(VERDICTS_PATH)), load_kept(head.reads.get(VERIFICATIONS_PATH))
-    return Usable(out, recorded, seen, kept, down)
+    recorded, verifications = load(head.reads.get(VERDICTS_PATH)), load_kept(head.reads.get(VERIFICATIONS_PATH))
+    return Usable(out, recorded, observed, verifications, down)
 
 
-def expectations(engine: Engine, cluster: Cluster, usable: Usable, known: Expectations) -> Expectations:
+def expectations(engine: Engine, cluster: Cluster, usable: Usable, expected: Expectations) -> Expectations:
     """Return the limits of design and baseline, with the software that nodes and the head report."""
     if usable.out.get(cluster.slurm.controller, "").startswith(UNREACHABLE):
-        return known
+        return expected
     head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)))
     version = head.run(["sinfo", "--version"], timeout_s=_HEAD_S).stdout.strip()
     return replace(
-        known, facts={name: cast("Facts", seen.facts) for name, seen in usable.seen.items()}, slurm=version[:40]
+        expected,
+        facts={name: cast("Facts", observation.facts) for name, observation in usable.seen.items()},
+        slurm=version[:40],
     )
 
 
@@ -125,7 +127,7 @@ def verify_now(
     engine: Engine,
     cluster: Cluster,
     usable: Usable,
-    what: VerifyRequest,
+    request: VerifyRequest,
     listener: Listener,
     stop: Callable[[], bool],
     weigh: Callable[[SmokeTest, Verdict], Verdict],
@@ -137,52 +139,57 @@ def verify_now(
     """
     run, began_s = begin(cluster.name, __version__), time.time()
     head = EngineHead(engine, cluster.slurm.controller, owner(run), stop)
-    if what.gate is not None:
-        return _gated(engine, head, cluster, usable, what, listener, weigh, plans, run)
-    level: Level = "standard" if what.names else what.level
-    out, held = dict(usable.out), dict[str, str]()
-    if what.reserve and cluster.acceptance:
-        held = busy(head, [node.name for node in cluster.workers], cluster.acceptance.run_as)
-        out |= {node: f"in use: {job}" for node, job in held.items() if node not in out}
-    choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), what.names, what.limit)
+    if request.gate is not None:
+        return _gated(engine, head, cluster, usable, request, listener, weigh, plans, run)
+    level: Level = "standard" if request.names else request.level
+    out, in_use = dict(usable.out), dict[str, str]()
+    if request.reserve and cluster.acceptance:
+        in_use = busy(head, [node.name for node in cluster.workers], cluster.acceptance.run_as)
+        out |= {node: f"in use: {job}" for node, job in in_use.items() if node not in out}
+    choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), request.names, request.limit)
     nodes = [node for node in _nodes(choice) if node not in out]
     drains, beyond = dict[str, str](), dict[str, str]()
     minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
-    with _reservation(head, cluster, nodes if what.reserve else [], minutes, listener) as reservation:
+    with _reservation(head, cluster, nodes if request.reserve else [], minutes, listener) as reservation:
         tests = run_tests(
             engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, reservation, plans
         )
-        if what.reserve:
+        if request.reserve:
             drains, beyond = drain_blamed(head, tests, listener)
-    return Verification(tests, run, began_s, time.time(), held, drains, beyond)
+    return Verification(tests, run, began_s, time.time(), in_use, drains, beyond)
 
 
 def keep(
-    engine: Engine, cluster: Cluster, usable: Usable, done: Verification, expected: Expectations, save_as: str | None
+    engine: Engine,
+    cluster: Cluster,
+    usable: Usable,
+    verification: Verification,
+    expected: Expectations,
+    save_as: str | None,
 ) -> str | None:
     """Keep a line about this verification on the head, its rates, and its numbers as a baseline.
 
     Returns why not, if it failed.
     """
-    if not done.tests.reached:
+    if not verification.tests.reached:
         return None
-    head = EngineHead(engine, cluster.slurm.controller, owner(done.run))
-    now = head.run(["cat", VERIFICATIONS_PATH], timeout_s=_HEAD_S)  # others may have saved while tests ran
-    before = load_kept(now.stdout) if now.rc == 0 else usable.kept
+    head = EngineHead(engine, cluster.slurm.controller, owner(verification.run))
+    completed = head.run(["cat", VERIFICATIONS_PATH], timeout_s=_HEAD_S)  # others may have saved while tests ran
+    before = load_kept(completed.stdout) if completed.rc == 0 else usable.kept
     if before.problem:
         return f"{VERIFICATIONS_PATH} is {before.problem}; it was not replaced: move it away"
-    verdicts = {result.verdict.test: result.verdict for result in done.tests.reached}
+    verdicts = {result.verdict.test: result.verdict for result in verification.tests.reached}
     statuses = {name: str(verdict.status) for name, verdict in verdicts.items()}
     headlines = {name: verdict.headline for name, verdict in verdicts.items() if verdict.headline}
-    kept = before.with_run(PastVerification(done.began_s, done.run.who, statuses, headlines))
+    verifications = before.with_run(PastVerification(verification.began_s, verification.run.who, statuses, headlines))
     by_name = {test.name: test for test in cluster.acceptance.tests} if cluster.acceptance else {}
     rates = {name: expected.rates(test, verdicts[name]) for name, test in by_name.items() if name in verdicts}
-    kept = kept.with_usual({name: saved for name, saved in rates.items() if saved is not None})
+    verifications = verifications.with_usual({name: saved for name, saved in rates.items() if saved is not None})
     if save_as is not None:
-        passed = [result.verdict for result in done.tests.reached if result.verdict.passed]
+        passed = [result.verdict for result in verification.tests.reached if result.verdict.passed]
         measured = {verdict.test: expected.measured(by_name[verdict.test], verdict) for verdict in passed}
-        kept = kept.saved(save_as, done.began_s, measured)
-    return store_verifications(engine, cluster.slurm.controller, kept)
+        verifications = verifications.saved(save_as, verification.began_s, measured)
+    return store_verifications(engine, cluster.slurm.controller, verifications)
 
 
 def _nodes(choice: SmokeRuns) -> list[str]:
@@ -224,8 +231,8 @@ def drain_blamed(head: Head, tests: Verified, listener: Listener) -> tuple[dict[
                 continue
             drained[node] = reason
             listener.say(f"{node} drained: {reason}")
-    for node, why in beyond.items():
-        listener.say(f"{node} not drained: {why}")
+    for node, explanation in beyond.items():
+        listener.say(f"{node} not drained: {explanation}")
     return drained, beyond
 
 
@@ -233,9 +240,9 @@ def _blames(verdict: Verdict) -> Iterator[tuple[str, str]]:
     """Yield the nodes that a verdict blames, each by itself, and why."""
     if verdict.node is not None:
         yield verdict.node, verdict.detail
-    for each in verdict.isolation.named if verdict.isolation else ():
-        if each.verdict == "bad" and len(each.nodes) == 1:
-            yield each.nodes[0], f"{each.part}: {each.detail}"
+    for suspect in verdict.isolation.named if verdict.isolation else ():
+        if suspect.verdict == "bad" and len(suspect.nodes) == 1:
+            yield suspect.nodes[0], f"{suspect.part}: {suspect.detail}"
 
 
 def _gated(
@@ -243,25 +250,27 @@ def _gated(
     head: Head,
     cluster: Cluster,
     usable: Usable,
-    what: VerifyRequest,
+    request: VerifyRequest,
     listener: Listener,
     weigh: Callable[[SmokeTest, Verdict], Verdict],
     plans: Plans,
     run: Run,
 ) -> Verification:
     """Test a drained node inside a reservation, and resume it only if it passed everything."""
-    node, began_s = what.gate or "", time.time()
+    node, began_s = request.gate or "", time.time()
     reason = gate_reason(cluster, usable, node)
-    out = {name: why for name, why in usable.out.items() if name != node}
+    out = {name: problem for name, problem in usable.out.items() if name != node}
     run_as = cluster.acceptance.run_as if cluster.acceptance else ""
-    held = busy(head, [worker.name for worker in cluster.workers], run_as)
-    if node in held:
-        raise GateError(f"{node} is drained, and {held[node]} still runs there", "wait until it has ended")
-    choice = asked(gate_runs(cluster, node, out, held, "standard" if what.names else what.level), what.names, None)
+    in_use = busy(head, [worker.name for worker in cluster.workers], run_as)
+    if node in in_use:
+        raise GateError(f"{node} is drained, and {in_use[node]} still runs there", "wait until it has ended")
+    choice = asked(
+        gate_runs(cluster, node, out, in_use, "standard" if request.names else request.level), request.names, None
+    )
     if not choice.runs:
         waits = choice.waiting[0].held if choice.waiting else {}
-        why = f"its partners are busy: {'; '.join(waits.values())}" if waits else "no test runs on it"
-        raise GateError(f"{node} cannot be tested: {why}", "name it under acceptance.tests, or wait")
+        problem = f"its partners are busy: {'; '.join(waits.values())}" if waits else "no test runs on it"
+        raise GateError(f"{node} cannot be tested: {problem}", "name it under acceptance.tests, or wait")
     minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
     failed = ""
     with (
@@ -273,18 +282,18 @@ def _gated(
         failed = not_passed(tests, node)
         ends(failed)
     drains = {node: failed} if failed else {}
-    return Verification(tests, run, began_s, time.time(), held, drains, resumed=() if failed else (node,))
+    return Verification(tests, run, began_s, time.time(), in_use, drains, resumed=() if failed else (node,))
 
 
 def gate_reason(cluster: Cluster, usable: Usable, node: str) -> str:
     """Why a node is drained. Raises GateError for one that is not, or that cannot be tested."""
-    why = usable.out.get(node, "")
+    problem = usable.out.get(node, "")
     state, reason = usable.slurm_state(cluster, node)
-    if why.startswith(UNREACHABLE):
-        raise GateError(f"{node} is {why}", f"fix it, then hpcforge verify --gate {node}")
+    if problem.startswith(UNREACHABLE):
+        raise GateError(f"{node} is {problem}", f"fix it, then hpcforge verify --gate {node}")
     if not drained(state):
-        has = f"Slurm has it as {state.lower()}" if state else "Slurm does not know it"
-        raise GateError(f"{node} is not drained: {has}", f"hpcforge verify --limit {node} tests a node in service")
+        listed = f"Slurm has it as {state.lower()}" if state else "Slurm does not know it"
+        raise GateError(f"{node} is not drained: {listed}", f"hpcforge verify --limit {node} tests a node in service")
     return reason or "not tested since it was drained"
 
 

@@ -40,13 +40,13 @@ def probe(targets: Iterable[str]) -> list[str]:
 def asks(cluster: Cluster) -> dict[str, list[str]]:
     """Return the controller's questions: the slurmds that it does not reach, the jobs that do not end."""
     targets = [slurmd(cluster, node.name) for node in cluster.workers if node.address]
-    ports = {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
-    return {COMPLETING: list(COMPLETING_COMMAND), **ports}
+    commands = {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
+    return {COMPLETING: list(COMPLETING_COMMAND), **commands}
 
 
 def failures(output: str) -> dict[str, str]:
     """Return why, by address and port, from the output of `probe`."""
-    return {target: why for target, _, why in (line.partition(" ") for line in output.splitlines()) if why}
+    return {target: reason for target, _, reason in (line.partition(" ") for line in output.splitlines()) if reason}
 
 
 def silent(cluster: Cluster, answers: Mapping[str, str]) -> dict[str, str]:

@@ -158,8 +158,8 @@ def expected_s(history: History, roles: Collection[str], nodes: int) -> float | 
     for run in reversed(history.runs):
         did = {role for node in run.nodes.values() for role in node.roles}
         changed = sum(bool(node.changed) for node in run.nodes.values())
-        alike = did and 2 * len(did & {*roles}) >= len(did | {*roles}) and nodes <= 2 * changed <= 4 * nodes
-        if alike and run.wall_s is not None and run.exit in _TO_THE_END:
+        similar = did and 2 * len(did & {*roles}) >= len(did | {*roles}) and nodes <= 2 * changed <= 4 * nodes
+        if similar and run.wall_s is not None and run.exit in _TO_THE_END:
             times.append(run.wall_s)
     return median(times[:_LAST_ALIKE]) if times else None
 
@@ -224,8 +224,8 @@ class Copy:
     def add(self, lines: Sequence[str], roster: Roster | None) -> None:
         """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
         with self._changing():
-            known = self._lines()
-            all_lines = (*known, *_new(lines, set(known)))
+            existing = self._lines()
+            all_lines = (*existing, *_new(lines, set(existing)))
             write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in all_lines))
             if roster is not None:
                 self._keep(roster)
@@ -276,8 +276,8 @@ class Copy:
         return [line for line in text.split("\n") if line.strip()]
 
 
-def _new(lines: Iterable[str], there: set[str]) -> list[str]:
-    return [line for line in lines if line not in there]
+def _new(lines: Iterable[str], existing: set[str]) -> list[str]:
+    return [line for line in lines if line not in existing]
 
 
 def _happened(name: str, result: RunResult) -> bool:
@@ -296,9 +296,9 @@ def _node(name: str, result: RunResult) -> NodePast:
 
 def _document(past_run: Past) -> dict[str, Any]:
     """Plain data; what says nothing is left out, since most nodes of most runs have little to say."""
-    kept = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
-    nodes = {name: {k: v for k, v in node.items() if v} for name, node in kept.get("nodes", {}).items()}
-    document = {"schema": SCHEMA_VERSION, **kept} | ({"nodes": nodes} if nodes else {})
+    fields = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
+    nodes = {name: {k: v for k, v in node.items() if v} for name, node in fields.get("nodes", {}).items()}
+    document = {"schema": SCHEMA_VERSION, **fields} | ({"nodes": nodes} if nodes else {})
     plain: dict[str, Any] = json.loads(json.dumps(document))
     return plain
 
@@ -322,9 +322,9 @@ def store_verdicts(engine: Engine, controller: str, recorded: Recorded) -> str |
     return _kept(engine, controller, request)
 
 
-def store_verifications(engine: Engine, controller: str, kept: Verifications) -> str | None:
+def store_verifications(engine: Engine, controller: str, verifications: Verifications) -> str | None:
     """Write baselines and past verifications. Returns why not, if that failed."""
-    request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(kept)}
+    request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(verifications)}
     return _kept(engine, controller, request)
 
 

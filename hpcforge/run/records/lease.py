@@ -66,7 +66,7 @@ def take(
     engine: Engine,
     head: str,
     run_id: str,
-    who: str,
+    operator: str,
     wait_s: float,
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
@@ -79,8 +79,8 @@ def take(
         LeaseHeldError: another run still holds it.
         KeyboardInterrupt: `stop()` turned true while waiting.
     """
-    lease = Lease(engine, head, run_id, who, say)
-    until, told, dead = time.monotonic() + wait_s, "", ""
+    lease = Lease(engine, head, run_id, operator, say)
+    until, announced, dead = time.monotonic() + wait_s, "", ""
     holder = lease.ask()
     while holder is not None:
         if holder.run_id != dead and ended(holder.process):
@@ -91,9 +91,9 @@ def take(
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise LeaseHeldError(holder)
-        if holder.run_id != told:
+        if holder.run_id != announced:
             say(f"{holder.sentence()}: waiting up to {left_s:.0f} s for it to end")
-            told = holder.run_id
+            announced = holder.run_id
         if stop():
             raise KeyboardInterrupt
         time.sleep(min(_POLL_S, left_s))
@@ -108,14 +108,14 @@ class Lease:
     another run has taken over because this one was silent for too long: finish what runs, start no more.
     """
 
-    def __init__(self, engine: Engine, head: str, run_id: str, who: str, say: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, head: str, run_id: str, operator: str, say: Callable[[str], None]) -> None:
         self.held = False
         self.lost: str | None = None
         self._number: int | None = None
         self._nodes: frozenset[str] = frozenset()
         self._sent: frozenset[str] = frozenset()  # with the heartbeat that is under way
         self._engine, self._head, self._say = engine, head, say
-        self._run_id, self._who, self._process = run_id, who, this_process()
+        self._run_id, self._who, self._process = run_id, operator, this_process()
         self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
         self._count = 0
         self._beat: str | None = None  # the task that is under way
@@ -249,17 +249,17 @@ class Lease:
         self._beat = None
         self._due = time.monotonic() + BEAT_S if self._sent == self._nodes else 0.0
         if self._answer is None or self._answer.kind == "no_python":
-            why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
+            reason = "it has no Python yet" if self._answer else data.get("error") or "no answer"
             if not self._deaf:
-                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still separate two runs")
+                self._say(f"no lease on {self._head} ({reason}): the nodes' own locks still separate two runs")
             self._deaf = True
             return
         self._deaf = False
         holder, before = _holder(self._answer.data), self.held
         self.held = holder is None
         if holder is not None and not self._asking:
-            why = "took over because this run was silent too long" if before else "was not visible before"
-            self.lost = f"{holder.sentence()}, and {why}"
+            reason = "took over because this run was silent too long" if before else "was not visible before"
+            self.lost = f"{holder.sentence()}, and {reason}"
             self._say(self.lost)
 
 
@@ -320,18 +320,18 @@ def _started(pid: int) -> int | None:
 
 
 def _holder(answer: Mapping[str, Any] | None) -> LeaseHolder | None:
-    held = answer.get("held") if answer is not None else None
-    if not isinstance(held, Mapping):
+    record = answer.get("held") if answer is not None else None
+    if not isinstance(record, Mapping):
         return None
-    who = "".join(character if character.isprintable() else "?" for character in str(held.get("who")))
-    number, process = held.get("number"), held.get("process")
+    operator = "".join(character if character.isprintable() else "?" for character in str(record.get("who")))
+    number, process = record.get("number"), record.get("process")
     return LeaseHolder(
-        run_id=str(held.get("run_id")),
-        who=who,
+        run_id=str(record.get("run_id")),
+        who=operator,
         number=number if isinstance(number, int) else None,
         process=process if isinstance(process, Mapping) else None,
-        age_s=_seconds(held.get("age_s")),
-        silent_s=_seconds(held.get("silent_s")),
+        age_s=_seconds(record.get("age_s")),
+        silent_s=_seconds(record.get("silent_s")),
     )
 
 
