@@ -149,7 +149,7 @@ def apply_plan(
     with listener.phase("configure"):
         leaving = frozenset(leaver.node for leaver in plan.changes.leaving)
         listen = watched(engine, leaving, arriving or {}, listener.event)
-        result = execute(plan, goal.secrets, engine, listen, stop, run, _looked(observed), arriving or {})
+        result = execute(plan, goal.secrets, engine, listen, stop, run, _observed_facts(observed), arriving or {})
     controller, scheduler = cluster.slurm.controller, plan.policy.scheduler
     configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
     why_not = None
@@ -210,7 +210,7 @@ class _Workers:
         workers = down_workers.look(self.engine, self.cluster, self.names, before)
         self._explain(workers)
         return tuple(
-            _as_now(worker, self.explained[worker.node]) for worker in workers if worker.node in self.explained
+            _with_causes(worker, self.explained[worker.node]) for worker in workers if worker.node in self.explained
         )
 
     def _explain(self, workers: Sequence[DownWorker]) -> None:
@@ -219,7 +219,7 @@ class _Workers:
         self.explained |= {worker.node: worker for worker in explained}
 
 
-def _as_now(worker: DownWorker, explained: DownWorker) -> DownWorker:
+def _with_causes(worker: DownWorker, explained: DownWorker) -> DownWorker:
     return replace(worker, reason=worker.reason or explained.reason, causes=explained.causes, checked=explained.checked)
 
 
@@ -241,12 +241,12 @@ def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
 
 def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
     """Return the last facts of nodes, by name, without lost nodes; drivers report only when observed."""
-    earlier = _looked(observed)
+    earlier = _observed_facts(observed)
     facts = earlier | {name: {**earlier.get(name, {}), **later} for name, later in result.facts.items()}
     return {name: node_facts for name, node_facts in facts.items() if name not in result.lost}
 
 
-def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
+def _observed_facts(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
     return {name: dict(observation.facts) for name, observation in observed.items() if observation.facts}
 
 

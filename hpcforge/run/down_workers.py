@@ -57,8 +57,8 @@ def find(
     """
     head = observed[cluster.slurm.controller]
     workers = [node.name for node in cluster.workers if node.name in names]
-    number = _number(cluster, head)
-    numbers = {name: _number(cluster, observed[name]) for name in workers if name in observed}
+    number = _slurm_uid(cluster, head)
+    numbers = {name: _slurm_uid(cluster, observed[name]) for name in workers if name in observed}
     refusing = {name for name, worker_number in numbers.items() if number and worker_number not in (None, number)}
     requests = {name: observed[name].answers.get(SLURM_REQUESTS, "") for name in numbers}
     return down_workers(
@@ -72,7 +72,7 @@ def find(
     )
 
 
-def _number(cluster: Cluster, observation: Observation) -> int | None:
+def _slurm_uid(cluster: Cluster, observation: Observation) -> int | None:
     """Return the number of slurmctld's account there; None where it is not known."""
     return (
         observation.accounts.users.get(cluster.os_of(observation.node).account("slurm"))
@@ -94,12 +94,12 @@ def look(
     """Ask the controller now, and workers that did not answer `before`; as `find`, of configured workers."""
     head = cluster.slurm.controller
     new = [name for name in names if name != head and name not in before]
-    requests = {name: _asking(probe_asks(cluster, name)) for name in new}
-    requests[head] = _asking({SLURM_NODES: list(SLURM_NODES_COMMAND), **probe_asks(cluster, head)})
+    requests = {name: _observe_request(probe_asks(cluster, name)) for name in new}
+    requests[head] = _observe_request({SLURM_NODES: list(SLURM_NODES_COMMAND), **probe_asks(cluster, head)})
     return find(cluster, {**before, **_answers(engine, requests, _HEAD_S)}, names, names)
 
 
-def _asking(asks: dict[str, list[str]]) -> Request:
+def _observe_request(asks: dict[str, list[str]]) -> Request:
     return {"verb": "observe", "wanted": [], "asks": asks, "folders": []}
 
 
@@ -118,9 +118,9 @@ def explained(
     if not names:
         return tuple(workers)
     head = cluster.slurm.controller
-    head_observation = _answers(engine, {head: _of_head(cluster, names)}, _HEAD_S)[head]
+    head_observation = _answers(engine, {head: _head_request(cluster, names)}, _HEAD_S)[head]
     credential = head_observation.answers.get("credential", "").strip()
-    requests = {name: _of_worker(cluster, desired, name, credential) for name in names}
+    requests = {name: _worker_request(cluster, desired, name, credential) for name in names}
     observed = _answers(engine, requests, _WORKERS_S)
     by_name = {
         w.node: _with_causes(cluster, w, head_observation, observed[w.node]) for w in workers if w.node in observed
@@ -137,7 +137,7 @@ def silent_controller(engine: Engine, cluster: Cluster, desired: Desired, head: 
         return ()
     os = cluster.os_of(head.node)
     asks = controller_questions(os.unit("slurmctld.service"), os.unit("munge.service"))
-    answers = _answers(engine, {head.node: _asking(asks)}, _HEAD_S)[head.node].answers
+    answers = _answers(engine, {head.node: _observe_request(asks)}, _HEAD_S)[head.node].answers
     return (DownWorker(head.node, "", causes=controller_causes(head.node, answers)),)
 
 
@@ -145,17 +145,17 @@ def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) 
     return ask(engine, requests, Waits(lambda _: None, None), timeout_s)
 
 
-def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
+def _head_request(cluster: Cluster, names: Sequence[str]) -> Request:
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
         _SLURMD_REQUESTS: slurmd_requests(names, SECOND_LIMIT_S),
         "credential": list(_CREDENTIAL),
         worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
     }
-    return _asking(asks)
+    return _observe_request(asks)
 
 
-def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
+def _worker_request(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
     os = cluster.os_of(name)
     units = os.unit("slurmd.service"), os.unit("munge.service")
     # Checks may wait for half a minute.
@@ -210,7 +210,7 @@ def _worker_answers(
         node,
         head,
         observation.answers,
-        (_number(cluster, observation), _number(cluster, head_observation)),
+        (_slurm_uid(cluster, observation), _slurm_uid(cluster, head_observation)),
         off[0] if off else "",
         worker_ports.silent(cluster, head_observation.answers).get(node, ""),
         [f"{services[port]} ({port}): {reason}" for port, reason in unreached.items() if port in services],

@@ -31,7 +31,7 @@ class EngineHead:
     clock: Callable[[], float] = time.monotonic
     _begun: set[str] = field(default_factory=set)
     _ended: dict[str, Completed] = field(default_factory=dict)
-    _told: str | None = None  # the command under way whose end nobody waits for
+    _background: str | None = None  # the command under way whose end nobody waits for
 
     def run(
         self,
@@ -57,8 +57,8 @@ class EngineHead:
 
     def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
         """Begin a command, aside, unless the last one has not ended yet."""
-        if self._told is None or self._ended.pop(self._told, None) is not None:
-            self._told = self._begin(argv, "", None, timeout_s, aside=True)
+        if self._background is None or self._ended.pop(self._background, None) is not None:
+            self._background = self._begin(argv, "", None, timeout_s, aside=True)
 
     def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
         """Wait, and hear what comes."""

@@ -100,7 +100,7 @@ def execute(
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
             raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
-        for event in _come(engine, len(walker.nodes)):
+        for event in _next_events(engine, len(walker.nodes)):
             listen(event)
             walker.take(event)
         if stop():
@@ -109,7 +109,7 @@ def execute(
     return walker.result
 
 
-def _come(engine: Engine, most: int) -> Iterator[Event]:
+def _next_events(engine: Engine, most: int) -> Iterator[Event]:
     """Return new events up to a limit; waits a little for the first.
 
     Scanning for startable nodes is O(n); doing it per event would be O(n^2), so events are batched.
@@ -322,7 +322,7 @@ class _Executor:
         self._settle_all(node.name, dropped, RoleOutcome("done"))  # nothing to do after all
 
     def _waits(self, node: NodeState, stage: Stage) -> bool:
-        return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
+        return any(map(self.needs.open, stage.after)) or self._lacks_files(node, stage)
 
     def _in_the_way(self, node: NodeState | None, stage: Stage | None) -> bool:
         """Return True while a node that all others need, as the controller or on the way to them, restarts or is
@@ -347,7 +347,7 @@ class _Executor:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
         if node.arrive is not None or self._in_the_way(node, None):
             return False
-        if node.name == self.plan.policy.controller and self.leaving and not self._left(node):
+        if node.name == self.plan.policy.controller and self.leaving and not self._leaving_ended(node):
             return node.ended
         if node.drain is None and node.name not in self.leaving:
             begin = self.turns.may_begin(node.name)
@@ -356,11 +356,11 @@ class _Executor:
                 return True
             if not begin.now:
                 return False
-        if self._emptied(node):
+        if self._is_empty(node):
             node.begun = True
         return node.ended
 
-    def _left(self, controller: NodeState) -> bool:
+    def _leaving_ended(self, controller: NodeState) -> bool:
         """Return True when no leaving node blocks the controller's new configuration."""
         if not all(self.nodes[name].ended for name in self.leaving):
             return False
@@ -373,7 +373,7 @@ class _Executor:
                 return False
         return True
 
-    def _emptied(self, node: NodeState) -> bool:
+    def _is_empty(self, node: NodeState) -> bool:
         """Return True when the change disturbs no job."""
         if not self._has_to_be_empty(node.name):
             return True
@@ -393,7 +393,7 @@ class _Executor:
     def _has_to_be_empty(self, node: str) -> bool:
         return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
-    def _gathering(self, node: NodeState, stage: Stage) -> bool:
+    def _lacks_files(self, node: NodeState, stage: Stage) -> bool:
         """Return True until all nodes of a role with the shape `together` have their files."""
         return any(name != node.name for role in stage.barrier for name in self.lacking.get(role, ()))
 

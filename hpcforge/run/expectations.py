@@ -67,13 +67,13 @@ class Expectations:
         options = {**dict(test.program.options), **verdict.options}
         ranked = {"ranks": str(verdict.ranks)} if test.program.ranked else {}
         return {
-            "kernel": _all(node_facts.get("kernel", "") for node_facts in facts),
-            "driver": _all((nvml["driver"] or "") for node_facts in facts if (nvml := node_facts.get("nvml"))),
-            "firmware": _all(firmware for node_facts in facts for firmware in _firmware(node_facts)),
+            "kernel": _join_unique(node_facts.get("kernel", "") for node_facts in facts),
+            "driver": _join_unique((nvml["driver"] or "") for node_facts in facts if (nvml := node_facts.get("nvml"))),
+            "firmware": _join_unique(firmware for node_facts in facts for firmware in _firmware(node_facts)),
             "torch": verdict.torch_build or "",
             "transport": verdict.transport,
             "slurm": self.slurm,
-            "hardware": _all(self.cluster.by_name[node].hardware for node in verdict.nodes),
+            "hardware": _join_unique(self.cluster.by_name[node].hardware for node in verdict.nodes),
             "options": " ".join(f"{name}={value}" for name, value in sorted(options.items())),
             "program": hashlib.sha256(test.program.text.encode()).hexdigest()[:12],
             **ranked,
@@ -88,7 +88,7 @@ class Expectations:
     def rates(self, test: SmokeTest, verdict: Verdict) -> SavedTest | None:
         """Return the rates that count as usual for a test; None: it has none, or did not pass on all of its nodes."""
         names = usual_rates(test.program)
-        if not (names and verdict.passed and self._whole(verdict)):
+        if not (names and verdict.passed and self._ran_on_all(verdict)):
             return None
         measured = self.measured(test, verdict)
         return replace(measured, values={name: parts for name, parts in measured.values.items() if name in names})
@@ -96,11 +96,11 @@ class Expectations:
     def _usual(self, test: SmokeTest, verdict: Verdict) -> Values:
         """Return the rates of past runs of the same software on the same nodes."""
         past = self.usual.get(test.name)
-        if past is None or not self._whole(verdict) or past.fingerprint != self.fingerprint(test, verdict):
+        if past is None or not self._ran_on_all(verdict) or past.fingerprint != self.fingerprint(test, verdict):
             return {}
         return {name: past.values[name] for name in usual_rates(test.program) if name in past.values}
 
-    def _whole(self, verdict: Verdict) -> bool:
+    def _ran_on_all(self, verdict: Verdict) -> bool:
         """Whether a test ran on all nodes that the blueprint gives it."""
         declared = self.cluster.acceptance.tests if self.cluster.acceptance else ()
         nodes = {*verdict.nodes}
@@ -130,7 +130,7 @@ class Expectations:
         return DerivedValue(bandwidth.peak_gb_per_s, bandwidth.expected_gb_per_s, bandwidth.derivation)
 
 
-def _all(words: Iterable[str]) -> str:
+def _join_unique(words: Iterable[str]) -> str:
     return ", ".join(sorted({word for word in words if word}))
 
 

@@ -26,7 +26,7 @@ def asks(cluster: Cluster) -> dict[str, list[str]]:
     return {SLURM_TESTS: list(list_command(cluster.acceptance.run_as))} if cluster.acceptance else {}
 
 
-def told(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
+def parse(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
     """Return the test jobs in the controller's answers."""
     return parse_owned(answers.get(SLURM_TESTS, ""))
 

@@ -56,7 +56,7 @@ def compare(
             goal,
             lambda nodes: add_leaving(site, engines, nodes),
             say,
-            _known(site),
+            _inventory_machines(site),
             kept_as=site.kept_as,
             arriving=arriving,
         )
@@ -66,9 +66,9 @@ def compare(
     found = look(goal)
     roster = without(found.roster, found.strangers)
     _refuse_renamed(site, roster, goal.nodes)
-    with_gone = revoking(site, goal, _gone(site, roster))
-    if with_gone is not goal:
-        found, goal = look(with_gone), with_gone
+    with_revoked = revoking(site, goal, _keys_to_revoke(site, roster))
+    if with_revoked is not goal:
+        found, goal = look(with_revoked), with_revoked
     for name, seen in found.observed.items():
         for text in seen.warnings:
             say(f"{name}: {text}")
@@ -123,7 +123,7 @@ def compare_unseen(site: Site, goal: Goal) -> Plan:
     return planned(site.cluster, plan, Recorded(), goal.verify)
 
 
-def _gone(site: Site, roster: Roster) -> frozenset[str]:
+def _keys_to_revoke(site: Site, roster: Roster) -> frozenset[str]:
     """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
     keys = gone_keys(roster, site.cluster)
     if site.lab is not None:  # the copy is of rehearsals that are no more, too
@@ -149,7 +149,7 @@ def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
     )
 
 
-def _known(site: Site) -> dict[str, KnownMachine]:
+def _inventory_machines(site: Site) -> dict[str, KnownMachine]:
     """Return the machines of the inventory; those that have left the blueprint may still be in it."""
     machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
     return {name: KnownMachine(machine.address, machine.host_keys) for name, machine in machines.items()}

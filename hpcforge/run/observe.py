@@ -57,10 +57,12 @@ def observe(
     asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in nodes}
     requests = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
     observed = ask(engine, requests, waits)
-    return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in observed.items()}
+    return {
+        name: _without_secrets(observation, desired.nodes[name], contents) for name, observation in observed.items()
+    }
 
 
-def _hiding(observation: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
+def _without_secrets(observation: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
     """Return the same with reports on files that contain no secrets."""
     differs = dict(observation.differs)
     for role in roles:
@@ -125,7 +127,7 @@ def ask(
         for name, request in requests.items()
     ]
     for event in ask_all(engine, tasks, waits):
-        observed[event.node] = _taken(observed[event.node], event)
+        observed[event.node] = _add_event(observed[event.node], event)
     return observed
 
 
@@ -196,7 +198,7 @@ def _clock(data: Mapping[str, Any]) -> Span | None:
     return Span(float(node["said_s"]) - received["said_s"], float(node["asked_s"]) - received["asked_s"])
 
 
-def _taken(observation: Observation, event: Event) -> Observation:
+def _add_event(observation: Observation, event: Event) -> Observation:
     data = event.data
     if event.kind == "observed":
         return dataclasses.replace(

@@ -30,25 +30,25 @@ class _Connections:
     def __init__(self, site: Site) -> None:
         self._site, self._via = site, jump_host(site)
         nodes = [target(site, node.name, node) for node in site.cluster.nodes]
-        self._known = _kept("known_hosts", known_hosts([*nodes, *([self._via] if self._via else [])]))
+        self._hosts_file = _store("known_hosts", known_hosts([*nodes, *([self._via] if self._via else [])]))
 
     def ansible(self, node: Node) -> dict[str, Any]:
         node_target = target(self._site, node.name, node)
-        return ansible_connection(node_target, self._known, self._proxy(node_target))
+        return ansible_connection(node_target, self._hosts_file, self._proxy(node_target))
 
     def pyinfra(self, node: Node) -> dict[str, Any]:
         node_target = target(self._site, node.name, node)
         proxy = self._proxy(node_target)
-        config = _kept("ssh_config", f"Host *\n  ProxyCommand {proxy}\n") if proxy else None
-        return pyinfra_connection(node_target, self._known, config)
+        config = _store("ssh_config", f"Host *\n  ProxyCommand {proxy}\n") if proxy else None
+        return pyinfra_connection(node_target, self._hosts_file, config)
 
     def _proxy(self, node_target: Target) -> str | None:
         if self._via is None or node_target.address == self._via.address:
             return None
-        return proxy_command(ssh_words(self._via, self._known), self._via)
+        return proxy_command(ssh_words(self._via, self._hosts_file), self._via)
 
 
-def _kept(name: str, text: str) -> Path:
+def _store(name: str, text: str) -> Path:
     """Return a file that stays, named by its content: what reads it does so after we have ended."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "inventory"
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{name}"
@@ -61,7 +61,7 @@ def ssh_config_of(site: Site) -> str:
     """Return a configuration of OpenSSH with a block for each node and the jump host."""
     nodes = [target(site, node.name, node) for node in site.cluster.nodes]
     via = jump_host(site)
-    hosts_file = _kept("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
+    hosts_file = _store("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
     return ssh_config(nodes, site.cluster.domain, hosts_file, via)
 
 

@@ -26,7 +26,7 @@ class OlderError(ExpectedError):
 def refuse_older(ours: str, roster: Roster) -> None:
     """Raise `OlderError` if a newer hpcforge wrote the roster."""
     if roster.run is not None and _version(roster.run.hpcforge) > _version(ours):
-        raise OlderError(f"this is hpcforge {ours}, and {_called(roster.run)} is of hpcforge {roster.run.hpcforge}")
+        raise OlderError(f"this is hpcforge {ours}, and {_describe(roster.run)} is of hpcforge {roster.run.hpcforge}")
     if roster.newer:
         raise OlderError(f"this is hpcforge {ours}, and the node list on the head was {roster.problem}")
 
@@ -75,7 +75,7 @@ def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | N
     """
     if last is None or last.commit is None or (ours is not None and ours.id == last.commit) or descends:
         return None
-    before = f"{_called(last)} was of commit {last.commit[:12]}"
+    before = f"{_describe(last)} was of commit {last.commit[:12]}"
     if ours is None:
         return f"{before}, and this blueprint is not in a git repository: this may undo later changes"
     if descends is None:
@@ -83,7 +83,7 @@ def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | N
     return f"{before}, which this blueprint's commit {ours.id[:12]} does not contain: this may undo its changes"
 
 
-def _called(run: LastRun) -> str:
+def _describe(run: LastRun) -> str:
     return f"the last apply (run {run.number} by {run.who})"
 
 

@@ -23,14 +23,16 @@ def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRol
         "programs": list(role.programs),
         "listens": listens(role.listens),
         "units": [{"name": unit.name} for unit in role.units],
-        "checks": [check(each) for each in role.checks],
+        "checks": [check(role_check) for role_check in role.checks],
         "opaque": {"digest": role.opaque.digest} if role.opaque else None,
         "trees": [{"path": tree.path} for tree in role.trees],
         "leaves": _leaves(role.leaves),
         "old_state": old_state(role.old_state),
     }
-    sent = (contents.sent(each) if isinstance(each, File) else {} for each in role.resources)
-    items = ({**dataclasses.asdict(each), **more} for each, more in zip(role.resources, sent, strict=True))
+    sent = (contents.sent(resource) if isinstance(resource, File) else {} for resource in role.resources)
+    items = (
+        {**dataclasses.asdict(resource), **content} for resource, content in zip(role.resources, sent, strict=True)
+    )
     return with_kinds(request, by_kind(role.resources, items))
 
 
@@ -70,7 +72,7 @@ def put(role: str, changes: Sequence[ResourceChange], contents: Contents) -> req
     content = (
         contents.put(change.resource, change.found) if isinstance(change.resource, File) else {} for change in changes
     )
-    items = ({**dataclasses.asdict(resource), **more} for resource, more in zip(resources, content, strict=True))
+    items = ({**dataclasses.asdict(resource), **text} for resource, text in zip(resources, content, strict=True))
     request: requests.WorkRequest = {"role": role}
     return with_kinds(request, by_kind(resources, items))
 

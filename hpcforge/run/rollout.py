@@ -37,21 +37,21 @@ class _NodeCommands(ABC):
     engine: Engine
     controller: str
     node: str
-    _asked: str | None = field(default=None, kw_only=True)  # the command under way
+    _task: str | None = field(default=None, kw_only=True)  # the command under way
     _count: int = field(default=0, kw_only=True)
     _next_s: float = field(default=0.0, kw_only=True)
 
     @property
     def asking(self) -> bool:
         """True until the controller has answered."""
-        return self._asked is not None
+        return self._task is not None
 
     def take(self, event: Event) -> bool:
         """Account for an event; True if it was the answer to the command under way."""
-        if event.task != self._asked:
+        if event.task != self._task:
             return False
         if event.kind == "result":
-            self._asked = None
+            self._task = None
             self._judge(event.data)
         return True
 
@@ -61,8 +61,8 @@ class _NodeCommands(ABC):
 
     def _run(self, purpose: str, command: Sequence[str]) -> None:
         self._count += 1
-        self._asked = f"{purpose}:{self.node}:{self._count}"
-        self.engine.start(Command(self._asked, self.controller, tuple(command), "", "root", _TIMEOUT_S))
+        self._task = f"{purpose}:{self.node}:{self._count}"
+        self.engine.start(Command(self._task, self.controller, tuple(command), "", "root", _TIMEOUT_S))
 
 
 # A worker that is done goes back into service while others wait for their turn, however long their jobs take.
@@ -79,23 +79,23 @@ class Resume(_NodeCommands):
 
     over: bool = False
     resumed: bool = False
-    _telling: bool = False  # the command under way is the one that resumes
+    _resuming: bool = False  # the command under way is the one that resumes
     _given_up: bool = False
     _until_s: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
 
     def go_on(self) -> None:
         """Look how Slurm has it, if it is time to."""
-        if not self.over and self._asked is None and time.monotonic() >= self._next_s:
+        if not self.over and self._task is None and time.monotonic() >= self._next_s:
             self._run("back", show_node(self.node))
 
     def give_up(self) -> None:
         """Tell Slurm nothing more: the run is to end, or another has taken its place."""
         self._given_up = True
-        self.over = self.over or self._asked is None
+        self.over = self.over or self._task is None
 
     def _judge(self, data: Mapping[str, Any]) -> None:
-        if self._telling or self._given_up or not data["ok"]:
-            self.over, self.resumed = True, self._telling and bool(data["ok"])
+        if self._resuming or self._given_up or not data["ok"]:
+            self.over, self.resumed = True, self._resuming and bool(data["ok"])
             return
         state, reason = parse_slurm_nodes(str(data["stdout"])).get(self.node, ("UNKNOWN", ""))
         if registering(state) and time.monotonic() < self._until_s:
@@ -103,7 +103,7 @@ class Resume(_NodeCommands):
         elif registering(state) or not drained(state) or not reason.startswith(MARK):
             self.over = True
         else:
-            self._telling = True
+            self._resuming = True
             self._run("back", update_nodes(self.node, "RESUME"))
 
 
@@ -134,7 +134,7 @@ class Drain(_NodeCommands):
 
     def go_on(self) -> None:
         """Look again, if it is time to."""
-        if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
+        if self.state == "waiting" and self._task is None and time.monotonic() >= self._next_s:
             self._ask("jobs", *SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
 
     def _judge(self, data: Mapping[str, Any]) -> None:
@@ -144,11 +144,11 @@ class Drain(_NodeCommands):
             asking = asks_for(self.node, parse_waiting(str(data["stdout"])))
             self.state, self.detail = ("busy", asked_for(self.node, asking)) if asking else ("free", "")
         elif self._question == "look":
-            self._tell(str(data["stdout"]))
+            self._drain(str(data["stdout"]))
         elif self._question == "jobs":
             self._count_jobs(str(data["stdout"]))
 
-    def _tell(self, output: str) -> None:
+    def _drain(self, output: str) -> None:
         """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
         listed = parse_slurm_nodes(output).get(self.node)
         if listed is None:

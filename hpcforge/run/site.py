@@ -202,12 +202,12 @@ def without_effect(loaded: Loaded, roles: Sequence[Role]) -> tuple[Diagnostic, .
         switches = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[:-1] == ("roles", role.name)]
         off = [name for name in switches if not values.get(name)]
         if {*off}.isdisjoint(draft.keys("roles", role.name)):
-            hint = _way_to_run(role, loaded.cluster, off)
+            hint = _hint_to_run(role, loaded.cluster, off)
             findings.append(Finding(("roles", role.name), message, hint, "warning", key=True))
     return tuple(draft.place(findings))
 
 
-def _way_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
+def _hint_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
     """Return a hint for a role that runs on no node; `off` are its variables without which it runs nowhere."""
     names = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[0] == "services"]
     offered = [(name, cluster.services[name]) for name in names if name in cluster.services]

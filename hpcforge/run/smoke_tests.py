@@ -217,7 +217,7 @@ def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
 
 def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
     """Of a choice what is of these tests and on these nodes; None: of all, on all."""
-    runs = [_limited(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
+    runs = [_limit(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
     waits = list(choice.waiting)
     if names:
         runs = [replace(run, tests=tuple(test for test in run.tests if test in names)) for run in runs]
@@ -225,7 +225,7 @@ def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[st
     return SmokeRuns(tuple(run for run in runs if run.tests and run.nodes), tuple(wait for wait in waits if wait.tests))
 
 
-def _limited(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
+def _limit(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
     nodes = tuple(node for node in run.nodes if node in limit)
     return run if nodes == run.nodes else replace(run, nodes=nodes, why="limited")
 

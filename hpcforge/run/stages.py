@@ -122,15 +122,15 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     if associations:  # slurmctld ends where its partitions name a QOS that is gone
         stage, scheduler = _removal(node, associations, leave=False), plan.policy.scheduler
         chain.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
-    return tuple(_numbered(stage, run) for stage in chain)
+    return tuple(_number(stage, run) for stage in chain)
 
 
 def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
     """Return the request for a node that leaves: remove everything of hpcforge."""
-    return (_numbered(_removal(leaving.node, leaving.removals, leave=True), run),)
+    return (_number(_removal(leaving.node, leaving.removals, leave=True), run),)
 
 
-def _numbered(stage: Stage, run: Run) -> Stage:
+def _number(stage: Stage, run: Run) -> Stage:
     """Return the stage with its run number, so that nodes refuse older runs, and a task name for reattaching."""
     task = stage.task
     if not isinstance(task, NodeProgram):

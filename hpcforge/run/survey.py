@@ -71,7 +71,7 @@ def survey(
         desired = replace(desired, nodes={**desired.nodes, controller: ()})
     seen = observe(engine, cluster, desired, names, goal.secrets, waits=Waits(say, controller))
     seen |= {name: Observation(name, {}, python=False) for name in arriving}
-    tests = leftover.told(seen[controller].answers)
+    tests = leftover.parse(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)
     copy = Copy.of(kept_as or cluster.name)

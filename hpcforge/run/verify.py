@@ -95,7 +95,7 @@ def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener,
     with listener.phase("observe"):
         out, observed = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
         head = observed[cluster.slurm.controller]
-        if leftover.told(head.answers):
+        if leftover.parse(head.answers):
             leftover.clear(engine, cluster, listener.say)
         names = [name for name in down_workers.configured(observed) if name != gate]
         down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, observed, names, names))

@@ -225,7 +225,7 @@ class Copy:
         """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
         with self._changing():
             existing = self._lines()
-            all_lines = (*existing, *_new(lines, set(existing)))
+            all_lines = (*existing, *_missing(lines, set(existing)))
             write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in all_lines))
             if roster is not None:
                 self._keep(roster)
@@ -276,7 +276,7 @@ class Copy:
         return [line for line in text.split("\n") if line.strip()]
 
 
-def _new(lines: Iterable[str], existing: set[str]) -> list[str]:
+def _missing(lines: Iterable[str], existing: set[str]) -> list[str]:
     return [line for line in lines if line not in existing]
 
 
@@ -319,15 +319,15 @@ def _parsed(line: str) -> Past | None:
 def store_verdicts(engine: Engine, controller: str, recorded: Recorded) -> str | None:
     """Write them. Returns why not, if that failed."""
     request: KeepVerdictsRequest = {"verb": "log", "do": "verdicts", "text": dump(recorded)}
-    return _kept(engine, controller, request)
+    return _store(engine, controller, request)
 
 
 def store_verifications(engine: Engine, controller: str, verifications: Verifications) -> str | None:
     """Write baselines and past verifications. Returns why not, if that failed."""
     request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(verifications)}
-    return _kept(engine, controller, request)
+    return _store(engine, controller, request)
 
 
-def _kept(engine: Engine, controller: str, request: KeepVerdictsRequest | KeepVerificationsRequest) -> str | None:
+def _store(engine: Engine, controller: str, request: KeepVerdictsRequest | KeepVerificationsRequest) -> str | None:
     data = engine.run(NodeProgram(f"{request['do']}:{controller}", controller, request, _TIMEOUT_S)).data
     return None if data["ok"] else str(data["error"])

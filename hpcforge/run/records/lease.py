@@ -115,14 +115,14 @@ class Lease:
         self._nodes: frozenset[str] = frozenset()
         self._sent: frozenset[str] = frozenset()  # with the heartbeat that is under way
         self._engine, self._head, self._say = engine, head, say
-        self._run_id, self._who, self._process = run_id, operator, this_process()
-        self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
+        self._run_id, self._operator, self._process = run_id, operator, this_process()
+        self._queue: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
         self._count = 0
         self._beat: str | None = None  # the task that is under way
         self._answer: Event | None = None  # what the head said in it
         self._due = 0.0
         self._asking = False  # somebody waits for the answer
-        self._deaf = False  # the head gives no answers, and that has been said
+        self._unanswered = False  # the head gives no answers, and that has been said
 
     @property
     def number(self) -> int | None:
@@ -159,12 +159,12 @@ class Lease:
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """Return the next event of any other task; None when none came in time (None waits for ever)."""
-        if self._kept:
-            return self._kept.popleft()
+        if self._queue:
+            return self._queue.popleft()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._beat_if_due()
-            event = self._one(BEAT_S if until is None else max(0.0, until - time.monotonic()))
+            event = self._wait_once(BEAT_S if until is None else max(0.0, until - time.monotonic()))
             if event is not None or (until is not None and time.monotonic() >= until):
                 return event
 
@@ -173,28 +173,28 @@ class Lease:
         self.start(task)
         while True:
             self._beat_if_due()
-            event = self._one(BEAT_S)
+            event = self._wait_once(BEAT_S)
             if event is not None and event.task == task.id and event.kind == "result":
                 return event
             if event is not None:
-                self._kept.append(event)
+                self._queue.append(event)
 
     def ask(self, over: str | None = None) -> LeaseHolder | None:
         """Ask for the lease, also in place of the run `over`, which is dead. Who has it, if another does."""
         self._asking = True
         self._begin(over)
         while self._beat is not None:
-            event = self._one(BEAT_S)
+            event = self._wait_once(BEAT_S)
             if event is not None:
-                self._kept.append(event)
+                self._queue.append(event)
         self._asking = False
         return _holder(self._answer.data if self._answer else None)
 
     def stay_alive(self) -> None:
         """Send a heartbeat, if it is time: call this every few seconds in work that sends nothing to the engines."""
-        event = self._one(0.0)
+        event = self._wait_once(0.0)
         if event is not None:
-            self._kept.append(event)
+            self._queue.append(event)
         self._beat_if_due()
 
     def _beat_if_due(self) -> None:
@@ -224,14 +224,14 @@ class Lease:
             "number": self.number,
             "cut_off": cut_off,
             "run_id": self._run_id,
-            "who": self._who,
+            "who": self._operator,
             "process": self._process,
             "nodes": sorted(self._nodes),
         }
         task = f"lease:{self._run_id}:{self._count}"
         return NodeProgram(task, self._head, request, _TIMEOUT_S, aside=True)
 
-    def _one(self, timeout_s: float) -> Event | None:
+    def _wait_once(self, timeout_s: float) -> Event | None:
         """Wait once, not beyond the next heartbeat; what belongs to one is dealt with here."""
         rest_s = BEAT_S if self._beat or self.lost else max(0.0, self._due - time.monotonic())
         event = self._engine.next(min(timeout_s, rest_s))
@@ -240,21 +240,21 @@ class Lease:
         if event.kind == "warning":
             self._say(f"{self._head}: {event.data.get('detail')}")
         elif event.kind == "result":
-            self._concluded(event.data)
+            self._conclude(event.data)
         elif event.kind in ("lease", "no_python"):
             self._answer = event
         return None
 
-    def _concluded(self, data: Mapping[str, Any]) -> None:
+    def _conclude(self, data: Mapping[str, Any]) -> None:
         self._beat = None
         self._due = time.monotonic() + BEAT_S if self._sent == self._nodes else 0.0
         if self._answer is None or self._answer.kind == "no_python":
             reason = "it has no Python yet" if self._answer else data.get("error") or "no answer"
-            if not self._deaf:
+            if not self._unanswered:
                 self._say(f"no lease on {self._head} ({reason}): the nodes' own locks still separate two runs")
-            self._deaf = True
+            self._unanswered = True
             return
-        self._deaf = False
+        self._unanswered = False
         holder, before = _holder(self._answer.data), self.held
         self.held = holder is None
         if holder is not None and not self._asking:
