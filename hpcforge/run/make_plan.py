@@ -27,22 +27,17 @@ from hpcforge.run.preflight import commit_warning, refuse_older
 from hpcforge.run.records.history import Copy
 from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
 from hpcforge.run.smoke_tests import planned
-from hpcforge.run.survey import Survey, survey
+from hpcforge.run.survey import Survey, survey_nodes
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
 def compare(
-    site: Site,
-    engines: Engines,
-    engine: Engine,
-    goal: Goal,
-    say: Callable[[str], None],
-    arriving: Collection[str] = (),
+    site: Site, engines: Engines, engine: Engine, goal: Goal, say: Callable[[str], None]
 ) -> tuple[Survey, Plan]:
     """Ask the nodes and compare their answers. `engine` is the engines, or the lease around them.
 
-    `arriving` are nodes that are being installed: the plan has all that a bare node gets.
+    The plan has all that a bare node gets for nodes that are being installed.
 
     Raises:
         OlderError: a newer hpcforge has been at work here.
@@ -50,47 +45,50 @@ def compare(
     """
 
     def look(goal: Goal) -> Survey:
-        found = survey(
+        machines = _inventory_machines(site)
+        survey = survey_nodes(
             engine,
             site.cluster,
             goal,
             lambda nodes: add_leaving(site, engines, nodes),
             say,
-            _inventory_machines(site),
+            machines,
             kept_as=site.kept_as,
-            arriving=arriving,
         )
-        refuse_older(__version__, found.roster)
-        return found
+        refuse_older(__version__, survey.roster)
+        return survey
 
-    found = look(goal)
-    roster = without(found.roster, found.strangers)
+    survey = look(goal)
+    roster = without(survey.roster, survey.strangers)
     _refuse_renamed(site, roster, goal.nodes)
     with_revoked = revoking(site, goal, _keys_to_revoke(site, roster))
     if with_revoked is not goal:
-        found, goal = look(with_revoked), with_revoked
-    for name, seen in found.observed.items():
-        for text in seen.warnings:
+        survey = look(with_revoked)
+    for name, observation in survey.observed.items():
+        for text in observation.warnings:
             say(f"{name}: {text}")
-    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, goal.scope, found.head)
+    return survey, _plan(site, engine, survey)
+
+
+def _plan(site: Site, engine: Engine, survey: Survey) -> Plan:
+    """Return the plan by these answers, with the workers that take no job and the tests after the changes."""
+    cluster, goal, head = site.cluster, survey.goal, survey.head
+    plan = diff(cluster, goal.desired, survey.observed, survey.leaving, goal.scope, head)
     down = down_workers.find(
-        site.cluster,
-        {**found.observed, site.cluster.slurm.controller: found.head},
-        down_workers.configured(found.observed),
+        cluster, {**survey.observed, cluster.slurm.controller: head}, down_workers.configured(survey.observed)
     )
     state = replace(
         plan.state,
         obstacles=tuple(with_line(site, obstacle) for obstacle in plan.state.obstacles),
         down=(
-            *down_workers.silent_controller(engine, site.cluster, goal.desired, found.head),
-            *down_workers.explained(engine, site.cluster, goal.desired, down),
+            *down_workers.silent_controller(engine, cluster, goal.desired, head),
+            *down_workers.explained(engine, cluster, goal.desired, down),
         ),
     )
-    recorded = load(found.head.reads.get(VERDICTS_PATH))
-    out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
+    recorded = load(head.reads.get(VERDICTS_PATH))
+    out = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out |= {worker.node: worker.sentence for worker in state.down}
-    plan = planned(site.cluster, replace(plan, state=state), recorded, goal.verify, out)
-    return found, plan
+    return planned(cluster, replace(plan, state=state), recorded, goal.verify, out)
 
 
 def with_line(site: Site, obstacle: Obstacle) -> Obstacle:

@@ -40,22 +40,23 @@ def observe(
     engine: Engine,
     cluster: Cluster,
     desired: Desired,
-    nodes: Sequence[str],
     secrets: Mapping[str, bytes] = NO_SECRETS,
     reads: Mapping[str, Sequence[str]] = NO_FILES,
     *,
     waits: Waits,
     probes: bool = True,
 ) -> dict[str, Observation]:
-    """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
+    """Return the answers of the nodes of `desired`, in its order. A node without an answer counts as unreachable.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
     nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that, and workers
     send a request to slurmctld and to slurmd.
     """
     contents = Contents(desired.texts, secrets)
-    asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in nodes}
-    requests = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
+    asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in desired.nodes}
+    requests = {
+        name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in desired.nodes
+    }
     observed = ask(engine, requests, waits)
     return {
         name: _without_secrets(observation, desired.nodes[name], contents) for name, observation in observed.items()
@@ -140,9 +141,8 @@ def find_usable(
     """
     nodes = [node.name for node in cluster.nodes]
     read = {cluster.slurm.controller: reads}
-    observed = observe(
-        engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, reads=read, waits=Waits(say, None)
-    )
+    none = Desired((), dict.fromkeys(nodes, ()), {})
+    observed = observe(engine, cluster, none, reads=read, waits=Waits(say, None))
     head = observed[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}

@@ -101,11 +101,11 @@ class _Session:
         listener: Operator,
         arrivals: InstallingNodes | None,
     ) -> None:
-        self.site, self.goal, self.options = site, goal, options
+        # One list for all looks: a node that is there at the second was planned as one that is not.
+        arriving = tuple(name for name in goal.nodes if arrivals and name in arrivals.under_way())
+        self.site, self.goal, self.options = site, replace(goal, arriving=arriving), options
         self.engines, self.listener, self.stop, self.until_end = engines, listener, options.stop, ExitStack()
         self.arrivals = arrivals
-        # One list for all looks: a node that is there at the second was planned as one that is not.
-        self.arriving = [name for name in goal.nodes if arrivals and name in arrivals.under_way()]
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
@@ -200,13 +200,13 @@ class _Session:
     def _look(self) -> tuple[Survey, Plan]:
         self.listener.detail(f"looking at {len(self.goal.nodes)} nodes")
         with self.listener.phase("observe"):
-            return compare(self.site, self.engines, self.engine, self.goal, self.listener.say, self.arriving)
+            return compare(self.site, self.engines, self.engine, self.goal, self.listener.say)
 
     def _arriving(self) -> Mapping[str, Arrive]:
         if self.arrivals is None:
             return {}
-        scope, say = self.goal.scope, self.listener.say
-        return self.arrivals.arriving(self.site, self.arriving, self.engines, scope, self.run, say)
+        goal, say = self.goal, self.listener.say
+        return self.arrivals.arriving(self.site, goal.arriving, self.engines, goal.scope, self.run, say)
 
     def _lock(self) -> None:
         wait_s, say = self.options.lock_timeout_s, self.listener.say

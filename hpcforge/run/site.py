@@ -83,6 +83,7 @@ class Goal:
     whole: bool = True  # all of the cluster is selected
     scope: Scope = EVERYTHING
     verify: Verify = "touched"  # the tests after the changes
+    arriving: tuple[str, ...] = ()  # selected nodes that are being installed
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:

@@ -79,47 +79,59 @@ def status(
     and whether a change that the node reverted is still due. `probes` as in `observe`.
     """
     names = [node.name for node in cluster.nodes]
-    roles = desired.nodes
-    paths = {name: certificate_paths(roles.get(name, ())) for name in names}
+    paths = {name: certificate_paths(desired.nodes.get(name, ())) for name in names}
     none = Desired((), dict.fromkeys(names, ()), {})
-    observed = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
+    observed = observe(engine, cluster, none, reads=paths, waits=Waits(say, None), probes=probes)
     needed = _needed_again(engine, cluster, desired, observed, say)
-    configured = down_workers.configured(observed)
-    suspects = down_workers.find(cluster, observed, configured, configured)
-    down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, suspects)}
     head = cluster.slurm.controller
+    down = _down(engine, cluster, desired, observed)
     silent = down_workers.silent_controller(engine, cluster, desired, observed[head])
     down |= {worker.node: worker for worker in silent}
-    now_s = time.time()
-    certified = {name: certificates(roles.get(name, ()), observed[name].reads, now_s) for name in names}
+    certified = _certified(desired, observed)
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
     recorded = load(observed[head].reads.get(VERDICTS_PATH))
     slurm = parse_slurm_nodes(observed[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)
     workers = {worker.node: worker for worker in declared(cluster)}
+    nodes = {
+        name: _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name))
+        for name, answer in observed.items()
+    }
     holder = look(engine, head) if away is None else None
     dead = holder if holder is not None and ended(holder.process) else None
     return Status(
         cluster=cluster.name,
         head=head,
-        nodes=tuple(
-            _with_down(
-                _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name)),
-                down.get(name),
-            )
-            for name, answer in observed.items()
-        ),
+        nodes=tuple(_with_down(node, down.get(name)) for name, node in nodes.items()),
         leaving=leaving(roster, cluster),
         away=away,
         at_work=None if dead else holder,
         history=history,
         verdicts=recorded,
         notes=(
-            *(_notes(head, away, history, roster, recorded)),
+            *_notes(head, away, history, roster, recorded),
             *(f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent),
             *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
         ),
     )
+
+
+def _certified(desired: Desired, observed: Mapping[str, Observation]) -> dict[str, tuple[Certificate, ...]]:
+    """Return the certificates of nodes, by name."""
+    now_s = time.time()
+    return {
+        name: certificates(desired.nodes.get(name, ()), observation.reads, now_s)
+        for name, observation in observed.items()
+    }
+
+
+def _down(
+    engine: Engine, cluster: Cluster, desired: Desired, observed: Mapping[str, Observation]
+) -> dict[str, DownWorker]:
+    """Return the workers that take no job, with the causes, by name."""
+    names = down_workers.configured(observed)
+    suspects = down_workers.find(cluster, observed, names, names)
+    return {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, suspects)}
 
 
 def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tuple[tuple[Past, ...], str | None]:
@@ -135,14 +147,20 @@ def _needed_again(
 
     A role with a secret in a file counts as such: `status` reads no secrets.
     """
-    reverted = {name: {one["role"] for one in node.reverted} for name, node in observed.items() if node.reverted}
-    roles = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
+    reverted = {
+        name: {reversal["role"] for reversal in node.reverted} for name, node in observed.items() if node.reverted
+    }
+    roles = {
+        name: tuple(role for role in desired.nodes.get(name, ()) if role.role in reverted[name]) for name in reverted
+    }
     if not any(roles.values()):
         return {}
-    latest = observe(engine, cluster, replace(desired, nodes=roles), list(roles), waits=Waits(say, None), probes=False)
+    latest = observe(engine, cluster, replace(desired, nodes=roles), waits=Waits(say, None), probes=False)
     return {
-        name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
-        for name, one in latest.items()
+        name: reverted[name]
+        if observation.unreachable
+        else {*observation.differs, *(failed["role"] for failed in observation.failed)}
+        for name, observation in latest.items()
     }
 
 
@@ -160,7 +178,7 @@ def _node(
         troubles.append(
             f"a step of run {observation.at_work.get('number')} by {observation.at_work.get('who')} is at work"
         )
-    troubles += [taken_back(one) for one in observation.reverted if one["role"] in (needed or ())]
+    troubles += [taken_back(reversal) for reversal in observation.reverted if reversal["role"] in (needed or ())]
     if not observation.python and observation.unreachable is None:
         troubles.append("it has no Python yet")
     nvml = observation.facts.get("nvml") or observation.facts.get("amdgpu")

@@ -47,7 +47,7 @@ from hpcforge.run.records.history import past, write_log
 from hpcforge.run.result import ApplyResult, Run, RunResult, Verified
 from hpcforge.run.site import Goal
 from hpcforge.run.status import status
-from hpcforge.run.survey import Survey, survey
+from hpcforge.run.survey import Survey, survey_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, KeptVerdicts, Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict
 
@@ -333,7 +333,7 @@ class Printed:
         self.text: list[str] = []
 
     def look(self) -> tuple[Survey, Plan]:
-        found = survey(self.engine, CLUSTER, Goal({}, DESIRED, nodes=NAMES), lambda _: None, self.say, {})
+        found = survey_nodes(self.engine, CLUSTER, Goal({}, DESIRED, nodes=NAMES), lambda _: None, self.say, {})
         wait_for_others(self.engine, {n: replace(o, armed=()) for n, o in found.at_work.items()}, 1.0, self.say)
         return found, diff(CLUSTER, DESIRED, found.observed, found.leaving, head=found.head)
 
