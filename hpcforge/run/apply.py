@@ -6,7 +6,6 @@ import shlex
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcforge.blueprint.hostlist import fold
@@ -20,22 +19,22 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run import down_workers
 from hpcforge.run.engine_head import EngineHead, owner
-from hpcforge.run.executor import execute
+from hpcforge.run.executor import StartState, execute
 from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.records.lease import Lease, watched
 from hpcforge.run.result import UNREACHABLE, Admission, ApplyResult, Listener, Run, RunResult, Verified
-from hpcforge.run.smoke_tests import after, run_tests
+from hpcforge.run.site import artifacts_path
+from hpcforge.run.smoke_tests import SmokeSetup, after, run_tests
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 from hpcforge.slurm.commands import update_nodes
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import SETTLE_S, SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
-from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 if TYPE_CHECKING:
-    from hpcforge.run.site import Goal
+    from hpcforge.run.site import Goal, Site
 
 
 # After a run: drain the workers that fall short of what they declare, resume those that no longer do.
@@ -124,64 +123,105 @@ def _ask(engine: Engine, node: str, *argv: str) -> str:
     return str(data["stdout"])
 
 
-def apply_plan(
-    engine: Engine,
-    cluster: Cluster,
-    plan: Plan,
-    survey: Survey,
-    goal: Goal,
-    artifacts: Path,
-    listener: Listener,
-    stop: Callable[[], bool],
-    run: Run,
-    plans: Plans = no_plans,
-    arriving: Mapping[str, Arrive] | None = None,
-) -> ApplyResult:
-    """Run the plan, admit workers, and verify what changed or was not verified yet.
+@dataclass(frozen=True)
+class Apply:
+    """A plan to carry out, the state of the nodes before, and the run."""
 
-    Where no role brings a scheduler, nothing is admitted or verified. `arriving`:
-    nodes that are being installed.
-    """
-    _fetch_artifacts(engine, plan, artifacts, listener)
-    observed = survey.observed
-    recorded = _recorded(engine, cluster, plan, survey.head, listener)
-    listener.nodes([*plan.touched, *(leaver.node for leaver in plan.changes.leaving)])
-    with listener.phase("configure"):
-        leaving = frozenset(leaver.node for leaver in plan.changes.leaving)
-        listen = watched(engine, leaving, arriving or {}, listener.event)
-        result = execute(plan, goal.secrets, engine, listen, stop, run, _observed_facts(observed), arriving or {})
-    controller, scheduler = cluster.slurm.controller, plan.policy.scheduler
-    configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
-    why_not = None
-    if result.interrupted:
-        why_not = "interrupted before verification"
-    elif not scheduler:
-        why_not = "not verified: none of these roles brings a scheduler"
-    elif controller in result.lost:
-        why_not = f"not verified: {controller} is unreachable"
-    elif configured is not None and configured.status != "done":
-        why_not = f"not verified: {scheduler} on {controller} is not done"
-    if why_not is not None:
-        return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
-    with listener.phase("admit"):
-        settle_s = SETTLE_S if _may_change(plan) else 0.0
-        workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
-        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
-        short = {shortfall.node for shortfall in admission.shortfalls}  # drained for what they lack, and named with it
-        down = () if admission.error else tuple(worker for worker in workers.down() if worker.node not in short)
-    if admission.error:
-        note = f"not verified: Slurm: {admission.error}"
-        return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
-    resumed = [order.node for order in admission.ordered if order.action == "resume"]
-    recorded = after(cluster, recorded, resumed)
-    head_of_tests = EngineHead(engine, controller, owner(run), stop)
-    try:
-        out = left_out(result, admission, down)
-        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.policy.verify, out, listener, plans=plans)
-    except StoppedError:
-        result.interrupted = True
-        tests = Verified(recorded=recorded, note="interrupted while it was verified")
-    return ApplyResult(result, admission, tests, down=down)
+    engine: Engine
+    site: Site
+    plan: Plan
+    survey: Survey
+    goal: Goal
+    run: Run
+    listener: Listener
+    stop: Callable[[], bool]
+    arriving: Mapping[str, Arrive] = field(default_factory=dict)  # nodes that are being installed
+
+    def carry_out(self) -> ApplyResult:
+        """Run the plan, admit workers, and verify what changed or was not verified yet.
+
+        Where no role brings a scheduler, nothing is admitted or verified.
+        """
+        self._fetch_artifacts()
+        recorded = _recorded(self.engine, self.site.cluster, self.plan, self.survey.head, self.listener)
+        result = self._configure()
+        reason = self._unverifiable(result)
+        if reason is not None:
+            return ApplyResult(result, tests=Verified(recorded=recorded, note=reason))
+        admission, down = self._admit(result)
+        if admission.error:
+            note = f"not verified: Slurm: {admission.error}"
+            return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
+        tests = self._verify(result, admission, down, recorded)
+        return ApplyResult(result, admission, tests, down=down)
+
+    def _fetch_artifacts(self) -> None:
+        """Fetch the depot's files, and Ansible's collections.
+
+        It can take minutes, in which the lease must stay alive.
+        """
+
+        def progress(text: str) -> None:
+            self.listener.detail(text)
+            if isinstance(self.engine, Lease):
+                self.engine.stay_alive()
+
+        changes, folder = self.plan.changes, artifacts_path()
+        archives = tuple(dict.fromkeys(collection.archive for collection in changes.collections))
+        if changes.artifacts or archives:
+            with self.listener.phase("fetch artifacts"):
+                fetch((*changes.artifacts, *archives), folder, progress, self.listener.tally)
+                unpack(changes.collections, folder)
+
+    def _configure(self) -> RunResult:
+        leaving = [leaver.node for leaver in self.plan.changes.leaving]
+        self.listener.nodes([*self.plan.touched, *leaving])
+        with self.listener.phase("configure"):
+            listen = watched(self.engine, frozenset(leaving), self.arriving, self.listener.event)
+            start = StartState(_observed_facts(self.survey.observed), self.arriving)
+            return execute(self.plan, self.goal.secrets, self.engine, listen, self.stop, self.run, start)
+
+    def _unverifiable(self, result: RunResult) -> str | None:
+        """Return the reason for which no worker is admitted and no test runs; None if there is none."""
+        controller, scheduler = self.site.cluster.slurm.controller, self.plan.policy.scheduler
+        configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
+        if result.interrupted:
+            return "interrupted before verification"
+        if not scheduler:
+            return "not verified: none of these roles brings a scheduler"
+        if controller in result.lost:
+            return f"not verified: {controller} is unreachable"
+        if configured is not None and configured.status != "done":
+            return f"not verified: {scheduler} on {controller} is not done"
+        return None
+
+    def _admit(self, result: RunResult) -> tuple[Admission, tuple[DownWorker, ...]]:
+        """Return the admission, and the other workers that take no job."""
+        observed, plan = self.survey.observed, self.plan
+        with self.listener.phase("admit"):
+            settle_s = SETTLE_S if _may_change(plan) else 0.0
+            names = _in_slurm(plan, self.survey, result)
+            workers = _Workers(self.engine, self.site.cluster, self.goal.desired, plan, names, observed)
+            admission = admit(self.engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
+            # Slurm's reason already names the shortfall of these.
+            short = {shortfall.node for shortfall in admission.shortfalls}
+            down = () if admission.error else tuple(worker for worker in workers.down() if worker.node not in short)
+        return admission, down
+
+    def _verify(
+        self, result: RunResult, admission: Admission, down: Sequence[DownWorker], recorded: Recorded
+    ) -> Verified:
+        cluster = self.site.cluster
+        resumed = [order.node for order in admission.ordered if order.action == "resume"]
+        recorded = after(cluster, recorded, resumed)
+        head = EngineHead(self.engine, cluster.slurm.controller, owner(self.run), self.stop)
+        setup = SmokeSetup(self.engine, head, cluster, self.listener, plans=self.site.fabric_plans)
+        try:
+            out = left_out(result, admission, down)
+            return run_tests(setup, recorded, self.plan.policy.verify, out)
+        except StoppedError:
+            result.interrupted = True
+            return Verified(recorded=recorded, note="interrupted while it was verified")
 
 
 @dataclass
@@ -193,7 +233,7 @@ class _Workers:
     desired: Desired
     plan: Plan
     names: Sequence[str]
-    seen: Mapping[str, Observation]  # before anything was changed
+    observed: Mapping[str, Observation]  # before anything was changed
     explained: dict[str, DownWorker] = field(default_factory=dict)
 
     def lost(self, names: Sequence[str]) -> set[str]:
@@ -206,7 +246,7 @@ class _Workers:
         if not _may_change(self.plan):
             return self.plan.state.down
         changed = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
-        before = {name: observation for name, observation in self.seen.items() if name not in changed}
+        before = {name: observation for name, observation in self.observed.items() if name not in changed}
         workers = down_workers.look(self.engine, self.cluster, self.names, before)
         self._explain(workers)
         return tuple(
@@ -279,21 +319,3 @@ def left_out(result: RunResult, admission: Admission, down: Sequence[DownWorker]
     for worker in down:
         out.setdefault(worker.node, worker.sentence)
     return out
-
-
-def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listener) -> None:
-    """Fetch what the depot will be handed, and Ansible's collections.
-
-    It can take minutes, in which the lease must stay alive.
-    """
-
-    def progress(text: str) -> None:
-        listener.detail(text)
-        if isinstance(engine, Lease):
-            engine.stay_alive()
-
-    archives = tuple(dict.fromkeys(collection.archive for collection in plan.changes.collections))
-    if plan.changes.artifacts or archives:
-        with listener.phase("fetch artifacts"):
-            fetch((*plan.changes.artifacts, *archives), folder, progress, listener.tally)
-            unpack(plan.changes.collections, folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, NodeProgram
@@ -70,8 +69,21 @@ class RoleDependencies:
 
 
 _WAIT_S = 0.5
-_NONE_ARRIVE: Mapping[str, Arrive] = MappingProxyType({})
 CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
+
+
+@dataclasses.dataclass(frozen=True)
+class StartState:
+    """The state of nodes before a run, by name.
+
+    `arriving`: nodes that are being installed; the stages of such a node's arrival replace those of the plan.
+    """
+
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # as observed, with GPU drivers
+    arriving: Mapping[str, Arrive] = dataclasses.field(default_factory=dict)
+
+
+_NOTHING_KNOWN = StartState()
 
 
 def execute(
@@ -81,13 +93,9 @@ def execute(
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
     run: Run,
-    looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    arriving: Mapping[str, Arrive] = _NONE_ARRIVE,
+    start: StartState = _NOTHING_KNOWN,
 ) -> RunResult:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
-
-    `looked`: the observed facts of nodes by name, with GPU drivers. `arriving`: nodes that are being installed; what
-    the plan has for such a node is replaced by what it arrives with.
 
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
@@ -95,7 +103,7 @@ def execute(
     "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
     has no more.
     """
-    walker = _Executor(plan, secrets, engine, listen, run, looked, arriving)
+    walker = _Executor(plan, secrets, engine, listen, run, start)
     walker.start_what_can()
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
@@ -132,15 +140,15 @@ class _Executor:
         engine: Engine,
         listen: Callable[[Event], None],
         run: Run,
-        looked: Mapping[str, Mapping[str, Any]],
-        arriving: Mapping[str, Arrive],
+        start: StartState,
     ) -> None:
-        self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
+        self.plan, self.engine, self.listen, self.start = plan, engine, listen, start
         self.order = Order(plan)
         self.workers = {worker.node: worker for worker in plan.policy.declared}  # but those that leave the cluster
         self.turns = Rollout(self.order)
         self.nodes = {
-            name: NodeState(name, deque(stages(plan, name, secrets, run)), arriving.get(name)) for name in plan.touched
+            name: NodeState(name, deque(stages(plan, name, secrets, run)), start.arriving.get(name))
+            for name in plan.touched
         }
         self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.state.unreachable))
         self.needs = RoleDependencies(plan, self.result.outcomes)
@@ -275,7 +283,7 @@ class _Executor:
 
     def _facts(self, node: NodeState) -> Mapping[str, Any]:
         """Return its last facts; drivers report only when observed."""
-        return {**self.looked.get(node.name, {}), **self.result.facts.get(node.name, {})}
+        return {**self.start.facts.get(node.name, {}), **self.result.facts.get(node.name, {})}
 
     def _start(self, node: NodeState, stage: Stage) -> None:
         node.running, node.errors = stage, {}

@@ -18,14 +18,14 @@ from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import leftover
-from hpcforge.run.apply import apply_plan
+from hpcforge.run.apply import Apply
 from hpcforge.run.make_plan import compare, remark
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy, expected_s, past, write_log
 from hpcforge.run.records.lease import Lease
 from hpcforge.run.result import ApplyResult, Operator, Run, begin
-from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
+from hpcforge.run.site import Goal, Site, keep_revoked, open_engines
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 
@@ -133,20 +133,18 @@ class _Session:
             self.lease.number = self.run.number
         if survey.tests:
             leftover.clear(self.engine, self.site.cluster, self.listener.say)
-        result = apply_plan(
+        apply = Apply(
             self.engine,
-            self.site.cluster,
+            self.site,
             plan,
             survey,
             self.goal,
-            artifacts_path(),
+            self.run,
             self.listener,
             self._has_to_stop,
-            self.run,
-            self.site.fabric_plans,
             self._arriving(),
         )
-        result = replace(result, moved=out)
+        result = replace(apply.carry_out(), moved=out)
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
@@ -237,13 +235,12 @@ class _Session:
         departed, strangers = leavers
         past_run = past(
             self.run,
-            result.result,
+            result,
             args=self.options.args,
             dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
             exit_code=exit_status,
             left=departed,
-            verdicts=[reached.verdict for reached in result.tests.reached],
         )
         for problem in write_log(self.engine, self.head, past_run, roster, self.site.kept_as, strangers):
             self.listener.say(problem)

@@ -289,7 +289,8 @@ def _finish(
         return
     if first.opaque is None:
         barrier = tuple(role for role in roles if changes[role].shape == "together")
-        stage = _finish_stage(node, roles, after, changes, act=True, checks=True, restarted=bool(reboot))
+        batch_changes = {role: changes[role] for role in roles}
+        stage = _finish_stage(node, batch_changes, after, act=True, checks=True, restarted=bool(reboot))
         if reboot:
             yield dataclasses.replace(_reboot(node, reboot, after), barrier=barrier)
         yield dataclasses.replace(stage, barrier=barrier)
@@ -329,7 +330,7 @@ def _opaque(
         begun: requests.RecordRequest = {"verb": "record", "role": role, "digest": ""}
         yield OpaqueStage(roles, after, NodeProgram(f"begun:{role}:{node}", node, begun, _FINISH_TIMEOUT_S), ())
     if changes[role].units:
-        yield _finish_stage(node, roles, after, changes, act=True, checks=False)
+        yield _finish_stage(node, {role: changes[role]}, after, act=True, checks=False)
     opaque = change.opaque
     words = (f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     collections = tuple(collection.folder for collection in opaque.collections)
@@ -344,7 +345,7 @@ def _opaque(
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:
-        yield _finish_stage(node, roles, (), changes, act=False, checks=True, restarted=bool(reboot))
+        yield _finish_stage(node, {role: changes[role]}, (), act=False, checks=True, restarted=bool(reboot))
 
 
 def _guarded(
@@ -369,7 +370,7 @@ def _guarded(
         request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = NodeProgram(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield FilesStage((role,), after, task, ())
-    finish = _finish_stage(node, (role,), after, changes, act=True, checks=True, guard=guard if files else None)
+    finish = _finish_stage(node, {role: change}, after, act=True, checks=True, guard=guard if files else None)
     if not files:
         yield finish
         return
@@ -385,9 +386,8 @@ def last_look(node: str) -> Stage:
 
 def _finish_stage(
     node: str,
-    roles: tuple[str, ...],
-    after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
+    after: tuple[tuple[str, str], ...],
     *,
     act: bool,
     checks: bool,
@@ -397,14 +397,15 @@ def _finish_stage(
     work: list[requests.WorkRequest] = [
         {
             "role": role,
-            "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
-            "units": units(changes[role], act=act, restarted=restarted),
-            "checks": [check(role_check) for role_check in changes[role].checks] if checks else [],
+            "needs": [need.role for need in change.needs if need.nodes == (node,)],
+            "units": units(change, act=act, restarted=restarted),
+            "checks": [check(role_check) for role_check in change.checks] if checks else [],
         }
-        for role in roles
+        for role, change in changes.items()
     ]
     if guard:  # units, too, go back to how they ran
         work = [{**role_work, "guard": guard} for role_work in work]
+    roles = tuple(changes)
     request: requests.FinishRequest = {"verb": "converge", "phase": "finish", "work": work}
     name = f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}"
     task = _guarded_task(name, node, request, guard) if guard else NodeProgram(name, node, request, _FINISH_TIMEOUT_S)

@@ -78,42 +78,51 @@ def status(
     `say` prints the nodes that have not answered. `desired`: the roles of each node; their certificates are checked,
     and whether a change that the node reverted is still due. `probes` as in `observe`.
     """
-    names = [node.name for node in cluster.nodes]
-    paths = {name: certificate_paths(desired.nodes.get(name, ())) for name in names}
-    none = Desired((), dict.fromkeys(names, ()), {})
+    none = Desired((), {node.name: () for node in cluster.nodes}, {})
+    paths = {name: certificate_paths(desired.nodes.get(name, ())) for name in none.nodes}
     observed = observe(engine, cluster, none, reads=paths, waits=Waits(say, None), probes=probes)
     needed = _needed_again(engine, cluster, desired, observed, say)
     head = cluster.slurm.controller
     down = _down(engine, cluster, desired, observed)
     silent = down_workers.silent_controller(engine, cluster, desired, observed[head])
     down |= {worker.node: worker for worker in silent}
-    certified = _certified(desired, observed)
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
     recorded = load(observed[head].reads.get(VERDICTS_PATH))
-    slurm = parse_slurm_nodes(observed[head].answers.get(SLURM_NODES, ""))
-    changed = last_changed(history)
-    workers = {worker.node: worker for worker in declared(cluster)}
-    nodes = {
-        name: _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name))
-        for name, answer in observed.items()
-    }
+    nodes = _nodes(cluster, desired, observed, history, needed)
     holder = look(engine, head) if away is None else None
     dead = holder if holder is not None and ended(holder.process) else None
+    notes = _notes(head, away, history, roster, recorded)
+    notes += [f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent]
+    if dead:
+        notes.append(f"{dead.sentence()}: that process has ended on this machine, and the run was cut off")
     return Status(
-        cluster=cluster.name,
-        head=head,
-        nodes=tuple(_with_down(node, down.get(name)) for name, node in nodes.items()),
+        cluster.name,
+        head,
+        tuple(_with_down(node, down.get(node.name)) for node in nodes),
         leaving=leaving(roster, cluster),
         away=away,
         at_work=None if dead else holder,
         history=history,
         verdicts=recorded,
-        notes=(
-            *_notes(head, away, history, roster, recorded),
-            *(f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent),
-            *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
-        ),
+        notes=tuple(notes),
     )
+
+
+def _nodes(
+    cluster: Cluster,
+    desired: Desired,
+    observed: Mapping[str, Observation],
+    history: History,
+    needed: Mapping[str, Collection[str]],
+) -> list[NodeStatus]:
+    """Return the status of each node, with its state in Slurm, its last change and its certificates."""
+    slurm = parse_slurm_nodes(observed[cluster.slurm.controller].answers.get(SLURM_NODES, ""))
+    changed, certified = last_changed(history), _certified(desired, observed)
+    workers = {worker.node: worker for worker in declared(cluster)}
+    return [
+        _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name))
+        for name, answer in observed.items()
+    ]
 
 
 def _certified(desired: Desired, observed: Mapping[str, Observation]) -> dict[str, tuple[Certificate, ...]]:

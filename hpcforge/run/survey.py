@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcforge import __version__
@@ -65,11 +65,10 @@ def survey_nodes(
     Nodes that are being installed are not asked and have nothing.
     """
     controller = cluster.slurm.controller
+    copy = Copy.of(kept_as or cluster.name)
     observed = _observe(engine, cluster, goal, say)
     tests = leftover.parse(observed[controller].answers)
-    answers = leftover.without_left(observed[controller].answers, tuple(filter(leftover.dead, tests)))
-    observed[controller] = replace(observed[controller], answers=answers)
-    copy = Copy.of(kept_as or cluster.name)
+    observed[controller] = _without_leftovers(observed[controller], tests)
     roster = _read_roster(observed[controller], cluster, copy, say)
     for name, reason in _distrusted(cluster, observed, roster).items():
         observed[name] = Observation(name, unreachable=reason)
@@ -81,16 +80,8 @@ def survey_nodes(
     if reached:
         reach(reached)
         going = observe_leaving(engine, tuple(reached), Waits(say, None))
-    return Survey(
-        goal=goal,
-        observed={name: observed[name] for name in goal.nodes},
-        head=head,
-        roster=roster,
-        leaving=_leaving(leavers, going, head),
-        going=going,
-        strangers=unknown,
-        tests=tests,
-    )
+    selected = {name: observed[name] for name in goal.nodes}
+    return Survey(goal, selected, head, roster, _leaving(leavers, going, head), going, unknown, tests)
 
 
 def _observe(engine: Engine, cluster: Cluster, goal: Goal, say: Callable[[str], None]) -> dict[str, Observation]:
@@ -102,6 +93,12 @@ def _observe(engine: Engine, cluster: Cluster, goal: Goal, say: Callable[[str], 
     desired = replace(goal.desired, nodes=roles)
     observed = observe(engine, cluster, desired, goal.secrets, waits=Waits(say, controller))
     return observed | {name: Observation(name, {}, python=False) for name in goal.arriving}
+
+
+def _without_leftovers(head: Observation, tests: Sequence[OwnedJob]) -> Observation:
+    """Return the head's answers without test jobs of dead runs."""
+    answers = leftover.without_left(head.answers, tuple(filter(leftover.dead, tests)))
+    return replace(head, answers=answers)
 
 
 def _read_roster(head: Observation, cluster: Cluster, copy: Copy, say: Callable[[str], None]) -> Roster:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from hpcforge import __version__
 from hpcforge.blueprint.smoke_tests import Level
-from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Desired
@@ -23,7 +23,7 @@ from hpcforge.run.expectations import Expectations
 from hpcforge.run.observe import find_usable
 from hpcforge.run.records.history import store_verifications
 from hpcforge.run.result import UNREACHABLE, Listener, Run, Verified, begin
-from hpcforge.run.smoke_tests import asked, chosen, limit_s, run_tests
+from hpcforge.run.smoke_tests import SmokeSetup, asked, chosen, limit_s, run_chosen
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications
@@ -125,38 +125,41 @@ def expectations(engine: Engine, cluster: Cluster, usable: Usable, expected: Exp
 
 def verify_now(
     engine: Engine,
-    cluster: Cluster,
     usable: Usable,
     request: VerifyRequest,
+    expected: Expectations,
     listener: Listener,
     stop: Callable[[], bool],
-    weigh: Callable[[SmokeTest, Verdict], Verdict],
     plans: Plans,
 ) -> Verification:
-    """Run tests, and keep the verdicts.
+    """Run tests, and keep the verdicts. Numbers are compared with what is `expected`.
 
     Raises `StoppedError` once `stop()` is true, GateError and ReservationError.
     """
+    cluster = expected.cluster
     run, began_s = begin(cluster.name, __version__), time.time()
     head = EngineHead(engine, cluster.slurm.controller, owner(run), stop)
+    setup = SmokeSetup(engine, head, cluster, listener, expected.weigh, plans)
     if request.gate is not None:
-        return _gated(engine, head, cluster, usable, request, listener, weigh, plans, run)
+        return _gated(setup, usable, request, run)
     level: Level = "standard" if request.names else request.level
     out, in_use = dict(usable.out), dict[str, str]()
     if request.reserve and cluster.acceptance:
         in_use = busy(head, [node.name for node in cluster.workers], cluster.acceptance.run_as)
         out |= {node: f"in use: {job}" for node, job in in_use.items() if node not in out}
-    choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), request.names, request.limit)
-    nodes = [node for node in _nodes(choice) if node not in out]
+    runs = asked(chosen(cluster, usable.recorded, "all", out, {}, level), request.names, request.limit)
+    nodes = [node for node in _nodes(runs) if node not in out] if request.reserve else []
     drains, beyond = dict[str, str](), dict[str, str]()
-    minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
-    with _reservation(head, cluster, nodes if request.reserve else [], minutes, listener) as reservation:
-        tests = run_tests(
-            engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, reservation, plans
-        )
+    with _reservation(setup, nodes, _minutes(cluster, runs)) as reservation:
+        tests = run_chosen(setup, usable.recorded, runs, out, reservation)
         if request.reserve:
             drains, beyond = drain_blamed(head, tests, listener)
     return Verification(tests, run, began_s, time.time(), in_use, drains, beyond)
+
+
+def _minutes(cluster: Cluster, runs: SmokeRuns) -> int:
+    """Return the minutes for which tests need their nodes."""
+    return limit_s(cluster, runs) // 60 + _MARGIN_MIN
 
 
 def keep(
@@ -192,19 +195,18 @@ def keep(
     return store_verifications(engine, cluster.slurm.controller, verifications)
 
 
-def _nodes(choice: SmokeRuns) -> list[str]:
-    return list(dict.fromkeys(node for run in choice.runs for node in run.nodes))
+def _nodes(runs: SmokeRuns) -> list[str]:
+    return list(dict.fromkeys(node for run in runs.runs for node in run.nodes))
 
 
 @contextmanager
-def _reservation(
-    head: Head, cluster: Cluster, nodes: Collection[str], minutes: int, listener: Listener, *, purge: bool = True
-) -> Iterator[str]:
+def _reservation(setup: SmokeSetup, nodes: Collection[str], minutes: int, *, purge: bool = True) -> Iterator[str]:
     """Reserve these nodes and yield the reservation's name; "" without nodes."""
-    if not nodes or cluster.acceptance is None:
+    acceptance = setup.cluster.acceptance
+    if not nodes or acceptance is None:
         yield ""
         return
-    with reserved(head, [*nodes], cluster.acceptance.run_as, minutes, listener.say, purge=purge) as name:
+    with reserved(setup.head, [*nodes], acceptance.run_as, minutes, setup.listener.say, purge=purge) as name:
         yield name
 
 
@@ -245,40 +247,31 @@ def _blames(verdict: Verdict) -> Iterator[tuple[str, str]]:
             yield suspect.nodes[0], f"{suspect.part}: {suspect.detail}"
 
 
-def _gated(
-    engine: Engine,
-    head: Head,
-    cluster: Cluster,
-    usable: Usable,
-    request: VerifyRequest,
-    listener: Listener,
-    weigh: Callable[[SmokeTest, Verdict], Verdict],
-    plans: Plans,
-    run: Run,
-) -> Verification:
+def _gated(setup: SmokeSetup, usable: Usable, request: VerifyRequest, run: Run) -> Verification:
     """Test a drained node inside a reservation, and resume it only if it passed everything."""
     node, began_s = request.gate or "", time.time()
+    cluster, head = setup.cluster, setup.head
     reason = gate_reason(cluster, usable, node)
     out = {name: problem for name, problem in usable.out.items() if name != node}
-    run_as = cluster.acceptance.run_as if cluster.acceptance else ""
-    in_use = busy(head, [worker.name for worker in cluster.workers], run_as)
+    in_use = busy(
+        head, [worker.name for worker in cluster.workers], cluster.acceptance.run_as if cluster.acceptance else ""
+    )
     if node in in_use:
         raise GateError(f"{node} is drained, and {in_use[node]} still runs there", "wait until it has ended")
-    choice = asked(
-        gate_runs(cluster, node, out, in_use, "standard" if request.names else request.level), request.names, None
-    )
-    if not choice.runs:
-        waits = choice.waiting[0].held if choice.waiting else {}
+    level = "standard" if request.names else request.level
+    runs = asked(gate_runs(cluster, node, out, in_use, level), request.names, None)
+    if not runs.runs:
+        waits = runs.waiting[0].held if runs.waiting else {}
         problem = f"its partners are busy: {'; '.join(waits.values())}" if waits else "no test runs on it"
         raise GateError(f"{node} cannot be tested: {problem}", "name it under acceptance.tests, or wait")
-    minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
+    minutes = _minutes(cluster, runs)
     failed = ""
     with (
-        _reservation(head, cluster, _nodes(choice), minutes + _LATER_MIN, listener, purge=False) as name,
+        _reservation(setup, _nodes(runs), minutes + _LATER_MIN, purge=False) as reservation,
         drained_unless_passed(head, node, reason, minutes * 60) as ends,
     ):
-        listener.say(f"{node} resumed for tests only; a timer drains it again if this run is killed")
-        tests = run_tests(engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, name, plans)
+        setup.listener.say(f"{node} resumed for tests only; a timer drains it again if this run is killed")
+        tests = run_chosen(setup, usable.recorded, runs, out, reservation)
         failed = not_passed(tests, node)
         ends(failed)
     drains = {node: failed} if failed else {}

@@ -235,7 +235,7 @@ def observed(role: str, reads: Mapping[str, str] | None = None, answers: Mapping
 
 DONE = {"event": "done", "changed": 1, "failed": [], "skipped": [], "facts": FACTS}
 LEASE = {"event": "lease", "held": HOLDER, "took_over": HOLDER}
-PAST = past(RUN, RunResult({}), args=[], dirty=False, started_s=1.7e9, exit_code=0)
+PAST = past(RUN, ApplyResult(RunResult({})), args=[], dirty=False, started_s=1.7e9, exit_code=0)
 LOG = {
     "event": "log",
     "lines": ['{"id": "x", "who": "y", "number": 3, "started_s": 1.7e9}'],
@@ -351,7 +351,7 @@ class Printed:
             ended = execute(plan, {}, self.engine, stream.event, lambda: False, run)
             facts = latest_facts(found.observed, ended)
             admission = admit(self.engine, plan, facts, 0.0, ended)
-            one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
+            one = past(run, ApplyResult(ended), args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
                 stream.say(problem)
             verified = Verified(recorded=load(found.head.reads.get(VERDICTS_PATH)))

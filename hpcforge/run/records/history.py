@@ -32,11 +32,10 @@ from hpcforge.node import requests
 from hpcforge.node.requests import KeepVerdictsRequest, KeepVerificationsRequest
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
 from hpcforge.run.fanout import exchange
-from hpcforge.run.result import Run, RunResult
+from hpcforge.run.result import ApplyResult, Run, RunResult
 from hpcforge.verify import baselines
 from hpcforge.verify.baselines import Verifications
 from hpcforge.verify.verdict_records import Recorded, dump
-from hpcforge.verify.verdicts import Verdict
 
 SCHEMA_VERSION = 1
 _TIMEOUT_S = 60.0
@@ -98,16 +97,16 @@ _PAST = TypeAdapter(Past)
 
 def past(
     run: Run,
-    result: RunResult,
+    applied: ApplyResult,
     *,
     args: Sequence[str],
     dirty: bool,
     started_s: float,
     exit_code: int,
     left: Sequence[str] = (),
-    verdicts: Iterable[Verdict] = (),
 ) -> Past:
     """Return a run that ends now, as history records it. `args` are the words of the command line after the verb."""
+    result, verdicts = applied.result, [reached.verdict for reached in applied.tests.reached]
     names = [name for name in (*result.outcomes, *result.lost) if _happened(name, result)]
     return Past(
         id=run.id,
