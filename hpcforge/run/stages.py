@@ -179,7 +179,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
     work: list[requests.WorkRequest] = [
         {
-            **put(role, _now(change), Contents(plan.changes.texts, secrets)),
+            **put(role, _early(change), Contents(plan.changes.texts, secrets)),
             "packages": list(change.packages),
             "removes": [removal.name for removal in change.removes],
             "owns": owns(change.owns),
@@ -187,7 +187,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "old_state": old_state(change.old_state),
         }
         for role, change in changes.items()
-        if change.packages or _now(change) or not change.noted or (plan.changes.take_over and change.old_state)
+        if change.packages or _early(change) or not change.noted or (plan.changes.take_over and change.old_state)
     ]
     if not work:
         return None
@@ -206,7 +206,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 
 
-def _now(change: Change) -> list[ResourceChange]:
+def _early(change: Change) -> list[ResourceChange]:
     """Return the changes before units and checks; a guarded role's files come with these, late ones just before."""
     return [
         resource_change

@@ -90,22 +90,15 @@ def status(
     recorded = load(observed[head].reads.get(VERDICTS_PATH))
     nodes = _nodes(cluster, desired, observed, history, needed)
     holder = look(engine, head) if away is None else None
-    dead = holder if holder is not None and ended(holder.process) else None
+    dead = holder if holder and ended(holder.process) else None
     notes = _notes(head, away, history, roster, recorded)
     notes += [f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent]
     if dead:
         notes.append(f"{dead.sentence()}: that process has ended on this machine, and the run was cut off")
-    return Status(
-        cluster.name,
-        head,
-        tuple(_with_down(node, down.get(node.name)) for node in nodes),
-        leaving=leaving(roster, cluster),
-        away=away,
-        at_work=None if dead else holder,
-        history=history,
-        verdicts=recorded,
-        notes=tuple(notes),
-    )
+    shown = tuple(_with_down(node, down.get(node.name)) for node in nodes)
+    holder = None if dead else holder
+    leavers = leaving(roster, cluster)
+    return Status(cluster.name, head, shown, leavers, away, holder, history, recorded, tuple(notes))
 
 
 def _nodes(

@@ -34,7 +34,7 @@ class Survey:
     head: Observation
     roster: Roster
     leaving: tuple[Leaving, ...]
-    going: Mapping[str, Observation]  # the answers of leaving nodes
+    departing: Mapping[str, Observation]  # the answers of leaving nodes
     strangers: frozenset[str] = field(default=frozenset())  # nodes of the roster that only the head knows
     tests: tuple[OwnedJob, ...] = ()  # test jobs that are in Slurm's queue
 
@@ -43,7 +43,7 @@ class Survey:
         """Nodes on which a step of another run is active, or that will yet undo one."""
         return {
             name: observation
-            for name, observation in {**self.observed, **self.going}.items()
+            for name, observation in {**self.observed, **self.departing}.items()
             if observation.at_work or observation.armed
         }
 
@@ -76,12 +76,12 @@ def survey_nodes(
     leavers = leaving(roster, cluster) if goal.whole else {}
     unknown = strangers(roster, cluster, [inventory, copy.known(cluster.name)])
     reached = {name: machine for name, machine in leavers.items() if name not in unknown}
-    going: dict[str, Observation] = {}
+    departing: dict[str, Observation] = {}
     if reached:
         reach(reached)
-        going = observe_leaving(engine, tuple(reached), Waits(say, None))
+        departing = observe_leaving(engine, tuple(reached), Waits(say, None))
     selected = {name: observed[name] for name in goal.nodes}
-    return Survey(goal, selected, head, roster, _leaving(leavers, going, head), going, unknown, tests)
+    return Survey(goal, selected, head, roster, _leaving(leavers, departing, head), departing, unknown, tests)
 
 
 def _observe(engine: Engine, cluster: Cluster, goal: Goal, say: Callable[[str], None]) -> dict[str, Observation]:
@@ -120,13 +120,13 @@ def _distrusted(cluster: Cluster, observed: Mapping[str, Observation], roster: R
 
 
 def _leaving(
-    leavers: Mapping[str, Enrolled], going: Mapping[str, Observation], head: Observation
+    leavers: Mapping[str, Enrolled], departing: Mapping[str, Observation], head: Observation
 ) -> tuple[Leaving, ...]:
     """Return the nodes that leave, with what remains on those that answered."""
     workers = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
     return tuple(
-        Leaving(name, machine.address, name in workers, going[name].unreachable, surplus(going[name]))
-        if name in going
+        Leaving(name, machine.address, name in workers, departing[name].unreachable, surplus(departing[name]))
+        if name in departing
         else Leaving(name, machine.address, name in workers, None, unknown=_not_entered(name, machine, head.node))
         for name, machine in leavers.items()
     )

@@ -294,17 +294,17 @@ def watched(
 
 def this_process() -> ProcessRequest:
     """Return the identity of this process, unique among all that are visible here, now or after it has ended."""
-    return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
+    return {"where": _boot_digest(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def ended(process: Mapping[str, Any] | None) -> bool:
     """Return True if its process ran on this machine and has ended; False if that is unknown."""
-    if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
+    if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _boot_digest():
         return False
     return _started(process["pid"]) != process.get("started")
 
 
-def _where() -> str:
+def _boot_digest() -> str:
     """Return the boot of this kernel and the pid namespace: only within them does a number mean the same process."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
     return hashlib.sha256(f"{boot}{Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:16]
