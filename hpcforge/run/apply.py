@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hpcforge.run.site import Goal, Site
 
 
-# After a run: drain the workers that fall short of what they declare, resume those that no longer do.
+# Admission after a run: drain workers with a shortfall, resume workers without one.
 
 
 _TIMEOUT_S = 30.0
@@ -75,7 +75,7 @@ def admit(
             states = _settled(engine, plan.policy.controller, awaited, settle_s, lost)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
-    # Others, which were not waited for, may be about to register.
+    # Workers outside of `awaited` may be about to register.
     final = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
     return Admission(short, orders, not_scheduled(final), None)
 
@@ -233,7 +233,7 @@ class _Workers:
     desired: Desired
     plan: Plan
     names: Sequence[str]
-    observed: Mapping[str, Observation]  # before anything was changed
+    observed: Mapping[str, Observation]  # before the run changed anything
     explained: dict[str, DownWorker] = field(default_factory=dict)
 
     def lost(self, names: Sequence[str]) -> set[str]:

@@ -38,12 +38,12 @@ from hpcforge.slurm.down_nodes import (
 )
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
 
-_HEAD_S = 10.0  # with the workers' time, a cause is known within 30 s
+_HEAD_S = 10.0  # with the workers' time, a cause is determined within 30 s
 _WORKERS_S = 18.0
-_MOST_ASKED = 32  # workers: what more of them have is likely the same
+_MOST_ASKED = 32  # workers: further ones likely have the same cause
 _MOST_OBSTACLES = 5
 _SLURMD_REQUESTS = "slurmd_requests"
-# As a user without rights, for root alone: of no use to a reader of process lists.
+# A user without rights makes it, for root alone: a reader of process lists cannot use it.
 _CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "munge", "-n", "--restrict-uid=0"]
 
 

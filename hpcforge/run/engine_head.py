@@ -12,8 +12,8 @@ from hpcforge.run.result import Run
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
 
-_SLICE_S = 0.2  # how soon whoever waits looks up
-_LATE_S = 300.0  # after its time limit a command has a result, also where a connection had to be made first
+_SLICE_S = 0.2  # the interval of `meanwhile`
+_LATE_S = 300.0  # beyond the time limit of a command, for a new connection
 
 
 def _never() -> bool:
@@ -31,7 +31,7 @@ class EngineHead:
     clock: Callable[[], float] = time.monotonic
     _begun: set[str] = field(default_factory=set)
     _ended: dict[str, Completed] = field(default_factory=dict)
-    _background: str | None = None  # the command under way whose end nobody waits for
+    _background: str | None = None  # the running command that no caller waits for
 
     def run(
         self,

@@ -18,7 +18,7 @@ from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage, remove
 from hpcforge.run.stages import Arrive, NodeState, last_look, leaving_stages, stages
 from hpcforge.slurm.jobs import asked_for
 
-# What the roles of nodes need of each other, while a plan is walked.
+# Dependencies between roles of nodes, during a run.
 Pair = tuple[str, str]  # a role of a node: (node, role)
 
 
@@ -54,7 +54,7 @@ class RoleDependencies:
         yield from self.of(node, role)
         controller = self._plan.policy.controller
         if role in stage.barrier and node != controller and (controller, role) in self._needs:
-            yield controller, role  # a key that the controller has not got would cut everybody off
+            yield controller, role  # a key that the controller lacks would cut off all nodes
 
     def _lost(self, pair: Pair) -> str | None:
         node, role = pair
@@ -69,7 +69,7 @@ class RoleDependencies:
 
 
 _WAIT_S = 0.5
-CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
+CLOCK = "clock"  # the role name of a node that is refused because of its clock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ def execute(
     walker = _Executor(plan, secrets, engine, listen, run, start)
     walker.start_what_can()
     while walker.busy():
-        if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
+        if not walker.runs():  # roles have one order on all nodes, so this is a bug of hpcforge: never spin on it
             raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
         for event in _next_events(engine, len(walker.nodes)):
             listen(event)
@@ -144,7 +144,9 @@ class _Executor:
     ) -> None:
         self.plan, self.engine, self.listen, self.start = plan, engine, listen, start
         self.order = Order(plan)
-        self.workers = {worker.node: worker for worker in plan.policy.declared}  # but those that leave the cluster
+        self.workers = {
+            worker.node: worker for worker in plan.policy.declared
+        }  # without workers that leave the cluster
         self.turns = Rollout(self.order)
         self.nodes = {
             name: NodeState(name, deque(stages(plan, name, secrets, run)), start.arriving.get(name))
@@ -169,8 +171,8 @@ class _Executor:
             elif leaver.unreachable is not None:
                 self.result.abandoned[leaver.node] = leaver.unreachable
                 self._end(self.nodes[leaver.node], RoleOutcome("unreachable", leaver.unreachable))
-        self.open = dict(self.nodes)  # those that have not ended
-        self.lacking: dict[str, list[str]] = {}  # role that happens together -> nodes that have yet to get its files
+        self.open = dict(self.nodes)  # nodes that have not ended
+        self.lacking: dict[str, list[str]] = {}  # role with the shape `together` -> nodes without its files yet
 
     def _settle_refused(self, plan: Plan) -> None:
         """Settle what fails before it begins: nodes whose clock is wrong, and roles with something in their way."""
@@ -213,7 +215,7 @@ class _Executor:
             self._restart(node)
             self._arrive(node)
         settled = True
-        while settled:  # a role that is skipped on one node may let another node see that it must skip too
+        while settled:  # a role skipped on one node may make another node skip it
             settled = False
             self._keep_up()
             for node in tuple(self.open.values()):
@@ -236,7 +238,7 @@ class _Executor:
         self.lacking = {}
         for node in tuple(self.open.values()):
             self._note(node)
-            if node.arrive is not None:  # it has no older files that the new ones of the others could not stand
+            if node.arrive is not None:  # it has no older files that conflict with new files of other nodes
                 continue
             for stage in (*([node.running] if node.running else ()), *node.queue):
                 for role in stage.roles if stage.brings_files else ():
@@ -420,7 +422,9 @@ class _Executor:
 
     def take(self, event: Event) -> None:
         """Account for one event."""
-        drains = self.nodes.values() if event.node == self.plan.policy.controller else ()  # they ask the controller
+        drains = (
+            self.nodes.values() if event.node == self.plan.policy.controller else ()
+        )  # their commands run on the controller
         if any(node.takes_of_controller(event) for node in drains):
             return
         node = self.nodes.get(event.node)
@@ -442,7 +446,7 @@ class _Executor:
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), RoleOutcome("done"))
         elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
-            # A driver is only asked when a node is looked at: what it said last stands.
+            # Only an observation queries the driver: its last answer stays.
             self.result.facts[node.name] = {**self.result.facts.get(node.name, {}), **event.data["facts"]}
         elif event.kind == "result":
             self._end_stage(node, event.data)
@@ -476,7 +480,7 @@ class _Executor:
                     RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
                 )
                 self._settle(node.name, role, outcome)
-        worker = self.workers.get(node.name)  # whose driver may have told of what this has mended
+        worker = self.workers.get(node.name)  # its driver may have reported a fault that this stage fixed
         if not node.queue and not isinstance(stage, FinalCheckStage) and worker and not self.result.interrupted:
             node.queue += [last_look(node.name)] if has_to_be_asked_again(worker, self._facts(node)) else []
 

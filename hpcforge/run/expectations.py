@@ -20,8 +20,8 @@ from hpcforge.verify.verdicts import Verdict
 if TYPE_CHECKING:
     from hpcforge.node.answer_types import Facts
 
-_REHEARSED_TO = 0.25  # of the usual rate a line is at most where nodes share cores, with each other and with all else
-_OTHER_WORK = {"dtypes", "size", "size_mib"}  # options with which a GPU's rate is another one
+_REHEARSED_TO = 0.25  # of the usual rate: the most that a limit is where nodes share cores with other work
+_OTHER_WORK = {"dtypes", "size", "size_mib"}  # options that change a GPU's rate
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Expectations:
     fabrics: Sequence[Fabric] = ()
     gpus: Mapping[str, Gpu] = field(default_factory=dict)  # the catalog's, by model
     facts: Mapping[str, Facts] = field(default_factory=dict)  # of nodes
-    slurm: str = ""  # the version that runs
+    slurm: str = ""  # the running version
     baseline: Baseline | None = None
     usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of past runs
 

@@ -15,9 +15,9 @@ from hpcforge.slurm.commands import cancel_jobs
 from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.verify.heartbeat import SILENT_S, OwnedJob, list_command, parse_owned
 
-SLURM_TESTS = "slurm_tests"  # the name under which the controller is asked
+SLURM_TESTS = "slurm_tests"  # the name of the controller's question
 _TIMEOUT_S = 30.0
-_GONE_S = 60.0  # Slurm kills what does not end by itself after 30 s (KillWait)
+_GONE_S = 60.0  # Slurm kills a job that has not ended after 30 s (KillWait)
 _POLL_S = 0.5
 
 

@@ -46,7 +46,7 @@ def read_logs(
         "last": last,
     }
     answer = exchange(engine, NodeProgram(f"logs:{time.monotonic_ns()}", keeper[0], request, _TIMEOUT_S))
-    return answer.error if answer.data is None else cast(LogsAnswer, answer.data)  # checked where it came in
+    return answer.error if answer.data is None else cast(LogsAnswer, answer.data)  # the engine has checked its form
 
 
 def seconds(since: str) -> float:

@@ -124,7 +124,7 @@ def compare_unseen(site: Site, goal: Goal) -> Plan:
 def _keys_to_revoke(site: Site, roster: Roster) -> frozenset[str]:
     """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
     keys = gone_keys(roster, site.cluster)
-    if site.lab is not None:  # the copy is of rehearsals that are no more, too
+    if site.lab is not None:  # the copy also has machines of earlier rehearsals
         return keys
     return keys | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
 

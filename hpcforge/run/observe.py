@@ -31,9 +31,9 @@ from hpcforge.verify.verdict_records import VERDICTS_PATH
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
-_BEGINS_S = 30.0  # for a node to say that it has begun; python3 starts within a second where nothing is wrong
+_BEGINS_S = 30.0  # until a node reports that it has begun; python3 normally starts within a second
 _CUT = 1400  # characters: longer texts of first contact are cut off
-_LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
+_LOOK_AGAIN_S = 5.0  # until the next observation of an unconfirmed change
 
 
 def observe(
@@ -115,7 +115,7 @@ def wait_for_others(
     for _ in ask_all(engine, waits):
         pass
     while time.monotonic() < until:
-        engine.next(1.0)  # by which the lease is kept
+        engine.next(1.0)  # this keeps the lease alive
 
 
 def ask(

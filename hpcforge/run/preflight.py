@@ -12,8 +12,8 @@ from hpcforge.errors import ExpectedError
 from hpcforge.host.commit import Commit
 from hpcforge.plan.roster import LastRun, Roster
 
-_AHEAD = 1000  # runs that a node may have seen and the roster not: those that were killed, or had lost the head
-_NO_RUN = 5 * 10**8  # half of what a receipt may say at all: whoever leaps to it has as many left
+_AHEAD = 1000  # runs in a receipt that the roster may lack: killed runs, and runs that lost the head
+_NO_RUN = 5 * 10**8  # half of the highest number in a receipt: after a leap to it as many numbers remain
 _RECEIPT = "/var/lib/hpcforge/receipt.json"
 
 

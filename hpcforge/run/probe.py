@@ -25,7 +25,7 @@ from hpcforge.starter.machines import SiteMachine, StarterError, checked, distin
 MOST = 1024  # addresses
 _DESCRIBE_S = 60.0
 _NO_DESCRIPTION = Description()
-_RENAMED = "name, for "  # the guess of a machine whose hostname cannot be a node name, or is another's, too
+_RENAMED = "name, for "  # the guess for a machine with a hostname that is no node name, or not unique
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hpcforge.node.requests import Request
 
 _POLL_S = 2.0
 _TIMEOUT_S = 60.0
-_FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
-_STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
+_FINAL = ("host-key", "no-host-key")  # another machine answers: waiting does not help
+_STARTING = ("initializing", "starting")  # systemd's states of a boot that has not finished
 _STATE = "state"
 _LOOK: Request = {"verb": "observe", "wanted": [], "asks": {_STATE: ["sh", "-c", "systemctl is-system-running || :"]}}
 
@@ -37,9 +37,9 @@ class Reboot:
     say: Callable[[str], None]
     state: Wait = "waiting"
     detail: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)  # as it is after the restart
+    facts: Mapping[str, Any] = field(default_factory=dict)  # after the restart
     _task: str | None = None  # the task under way
-    _restarting: bool = False  # it is the one that restarts
+    _restarting: bool = False  # the task restarts the node
     _count: int = 0
     _boot: str | None = None  # the boot that is to end
     _system: str = ""
@@ -112,5 +112,5 @@ class Reboot:
     def _ask(self, request: Request) -> None:
         self._count += 1
         self._task = f"reboot:{self.node}:{self._count}"
-        # Over a new connection: the one before goes down with the node, and may take long to show that.
+        # A new connection: the old one breaks with the restart, and may show that late.
         self.engine.start(NodeProgram(self._task, self.node, request, _TIMEOUT_S, fresh=not self._restarting))

@@ -77,9 +77,9 @@ class RunResult:
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
-    abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
-    stays: dict[str, tuple[Kept, ...]] = field(default_factory=dict)  # what nodes say is left of what was removed
-    busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
+    abandoned: dict[str, str] = field(default_factory=dict)  # nodes that left without a removal, with the reason
+    stays: dict[str, tuple[Kept, ...]] = field(default_factory=dict)  # the remains of removed resources, by node
+    busy: dict[str, str] = field(default_factory=dict)  # nodes with an active run, or a later one
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
         """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
@@ -115,7 +115,7 @@ class Admission:
 
     shortfalls: tuple[Shortfall, ...]
     ordered: tuple[DrainOrder, ...]
-    not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
+    not_scheduled: Mapping[str, str]  # node in Slurm, judged or not -> its state and reason
     error: str | None
 
 
@@ -132,10 +132,12 @@ class Verified:
     """What was tested just now, and all that is known of the cluster since."""
 
     reached: tuple[Reached, ...] = ()
-    waiting: tuple[DeferredTests, ...] = ()  # what users' jobs kept from being tested
-    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
+    waiting: tuple[DeferredTests, ...] = ()  # tests that wait for users' jobs
+    fell_out: Mapping[str, str] = field(
+        default_factory=dict
+    )  # nodes without which a test was repeated, with the reason
     recorded: Recorded = field(default_factory=Recorded)
-    note: str = ""  # why there are no verdicts, or what became of them
+    note: str = ""  # the reason for missing verdicts, or a problem with storing them
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class ApplyResult:
     admission: Admission | None = None
     tests: Verified = field(default_factory=Verified)
     error: str | None = None
-    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
+    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan was stale, with the reason
     down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
 

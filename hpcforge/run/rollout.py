@@ -65,7 +65,7 @@ class _NodeCommands(ABC):
         self.engine.start(Command(self._task, self.controller, tuple(command), "", "root", _TIMEOUT_S))
 
 
-# A worker that is done goes back into service while others wait for their turn, however long their jobs take.
+# A finished worker returns to service while others wait for their turn, however long their jobs take.
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Resume(_NodeCommands):
             self._run("back", update_nodes(self.node, "RESUME"))
 
 
-# Before a node's jobs would be disturbed: no new ones for it, and the running ones are waited for, never killed.
+# A drain before a change that disturbs jobs: no new jobs start, running jobs end by themselves, none is killed.
 
 
 @dataclass
@@ -123,8 +123,8 @@ class Drain(_NodeCommands):
     state: Wait = "waiting"
     detail: str = ""
     jobs: tuple[str, ...] = ()
-    _command: str = ""  # the one under way, for people
-    _question: _Question = "look"  # what it asks
+    _command: str = ""  # the running command, for messages
+    _question: _Question = "look"  # its purpose
     _until_s: float = 0.0
 
     def begin(self) -> None:

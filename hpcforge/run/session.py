@@ -29,9 +29,9 @@ from hpcforge.run.site import Goal, Site, keep_revoked, open_engines
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 
-_OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
-_TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
-_LOOK_BACK = 100  # runs that the time of the next is guessed from
+_OTHERS_S = 900.0  # the longest wait for the last steps of a dead run
+_TAKING_BACK_S = 60.0  # after that and `rollout.confirm_wait`: the longest wait for a node that reverts a change
+_LOOK_BACK = 100  # past runs for the estimate of the time
 
 
 class InstallingNodes(Protocol):
@@ -52,13 +52,13 @@ class InstallingNodes(Protocol):
 class RunOptions:
     """How it is to be done."""
 
-    made: Plan | None  # a plan that was made before; None: whatever has to be done now
-    plan_again: str  # how to make another one
+    made: Plan | None  # an earlier plan; None: make one now
+    plan_again: str  # the command that makes another one
     strict: bool
-    confirm: Callable[[int], None] | None  # asks whether so many nodes may be changed, and raises if not
+    confirm: Callable[[int], None] | None  # asks whether N nodes may be changed, and raises if not
     lock_timeout_s: float
     args: tuple[str, ...]  # the words of the command line after the verb, for the history
-    stop: Callable[[], bool]  # turns true when no more should be begun
+    stop: Callable[[], bool]  # turns true when no further work should begin
     exit_code: Callable[
         [ApplyResult, bool], int
     ]  # of what was done, and of a run that lost the lease to another (True)
@@ -101,7 +101,7 @@ class _Session:
         listener: Operator,
         arrivals: InstallingNodes | None,
     ) -> None:
-        # One list for all looks: a node that is there at the second was planned as one that is not.
+        # One list for all observations: a node that answers the second was planned as an installing one.
         arriving = tuple(name for name in goal.nodes if arrivals and name in arrivals.under_way())
         self.site, self.goal, self.options = site, replace(goal, arriving=arriving), options
         self.engines, self.listener, self.stop, self.until_end = engines, listener, options.stop, ExitStack()
@@ -109,7 +109,7 @@ class _Session:
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
-        self.commit: Commit | None = None  # of the blueprint, once it was looked at
+        self.commit: Commit | None = None  # of the blueprint, after the first observation
         self.started_s = time.time()
 
     @property
@@ -122,7 +122,7 @@ class _Session:
         survey, plan, out = self._agree()
         if self.stop():
             raise KeyboardInterrupt  # nothing has begun
-        if self.options.made is None:  # a plan that was made before is for the secrets as they were then
+        if self.options.made is None:  # an earlier plan is for the secrets of its time
             self.goal = survey.goal
         if plan.pending:
             keep_revoked(self.site, self.goal)
@@ -151,7 +151,7 @@ class _Session:
         exit_status = self.options.exit_code(result, overtaken)
         departed = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, result)]
         roster = self._roster(survey, result, departed)
-        # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
+        # A killed run may have done all but this. The next run does it, even without other work.
         if plan.pending or (roster is not None and roster.nodes != survey.roster.nodes):
             self._record(result, exit_status, roster, (departed, survey.strangers))
         return plan, result, exit_status
@@ -180,7 +180,7 @@ class _Session:
             self._lock()
             if (
                 self.options.confirm is not None or self.options.lock_timeout_s
-            ):  # minutes may have passed, and another run
+            ):  # minutes, and another run, may have passed
                 survey, present = self._look()
                 plan, since = self._still_holds(plan, present)
                 out |= since

@@ -45,10 +45,10 @@ class Site:
     loaded: Loaded
     cluster: Cluster
     identity: Path
-    lab: str | None  # the rehearsal whose nodes these are
+    lab: str | None  # the rehearsal that has these nodes
     start: str | None = None  # the command that starts them, where they are a rehearsal's
     step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
-    stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
+    stand_ins: tuple[StandIn, ...] = ()  # replacements in a rehearsal of a real site
     boots: bool = False  # the nodes of the rehearsal have kernels of their own
     away: Mapping[str, str] = field(default_factory=dict)  # roles whose packages the rehearsal cannot get, and why
 
@@ -146,7 +146,7 @@ def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
     else:
         lacking = lacking_secrets(site.loaded, roles, compiled.desired, stored, "warning" if unseen else "error")
         if any(entry.severity == "error" for entry in lacking):
-            raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
+            raise InvalidInput(lacking)  # before any is made: an invalid blueprint leaves no secrets behind
         compiled = replace(compiled, lacking=lacking)
     if not make:
         return compiled
@@ -272,7 +272,7 @@ def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> 
     engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())
 
 
-# Changes of a site's blueprint and inventory: one process at a time, and only of files that are as they were read.
+# Changes of a site's blueprint and inventory: one process at a time, and only of files that did not change since.
 
 
 Values = Mapping[tuple[str, str], object]  # by node and key
@@ -324,7 +324,7 @@ def add_values(loaded: Loaded, values_of: Callable[[Loaded], Values]) -> Values:
     return values
 
 
-# What an image of a blueprint is to be: the packages of its roles, and a kernel where it boots.
+# The image of a blueprint: the packages of its roles, and a kernel where it boots.
 
 
 def bootable(loaded: Loaded, request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:

@@ -30,9 +30,9 @@ from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import PENDING_S, launched_as, verify
 
-# An end in time, also for work that would never end by itself: a loop of this process, or a wait without an end.
+# A time limit, also for work that never ends by itself: a loop of this process, or an endless wait.
 _STDERR = 2
-CLEANUP_S = 180.0  # to cancel jobs and to remove reservations, once the time is over
+CLEANUP_S = 180.0  # to cancel jobs and remove reservations after the limit
 
 
 class TimeLimitError(ExpectedError):

@@ -20,12 +20,16 @@ class Stage:
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
-    completes: tuple[str, ...]  # the roles that are done when it is
-    barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
+    completes: tuple[str, ...]  # the roles that are done when the stage is
+    barrier: tuple[str, ...] = ()  # no node finishes these roles before all nodes have their files
 
     brings_files: ClassVar[bool] = False
-    restarts: ClassVar[bool] = False  # the node: nothing on it outlives that, and its task is only what tells it
-    confirms: ClassVar[bool] = False  # what was just done well, or the node undoes it: so it is never left out
+    restarts: ClassVar[bool] = (
+        False  # restarts the node: its task only sends the request, and nothing on the node outlives it
+    )
+    confirms: ClassVar[bool] = (
+        False  # confirms a guarded change, which the node reverts otherwise: so it is never left out
+    )
 
     @property
     def name(self) -> str:

@@ -36,9 +36,9 @@ from hpcforge.secrets.secret_files import Contents
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
-_LOOK_TIMEOUT_S = 120.0  # a driver that hangs is given up after 30 s
-_CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
-_BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
+_LOOK_TIMEOUT_S = 120.0  # the node gives up a hanging driver after 30 s
+_CONFIRM_S = 30.0  # at least; else as long as the node waits before it reverts
+_BACK_S = 120.0  # for an unreachable node to revert a change
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class NodeState:
     begun: bool = False
     drain: Drain | None = None
     reboot: Reboot | None = None  # while the running stage is one
-    back: Resume | None = None  # while it goes back into service, before the others have had their turn
+    back: Resume | None = None  # while it returns to service, before other nodes begin
     running: Stage | None = None
     errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
 
@@ -117,9 +117,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         chain.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
         restarted |= bool(reboot)
     for removal in removals:
-        if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
+        if removal.guard:  # last: the replacement, such as a key in another file, is in place by then
             chain.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
-    if associations:  # slurmctld ends where its partitions name a QOS that is gone
+    if associations:  # slurmctld exits if its partitions name a removed QOS
         stage, scheduler = _removal(node, associations, leave=False), plan.policy.scheduler
         chain.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
     return tuple(_number(stage, run) for stage in chain)
@@ -172,7 +172,7 @@ def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardReques
     return ConfirmStage(roles, (), task, roles)
 
 
-LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
+LEAVING = "leaving"  # the role name of a leaving node without resources
 
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
@@ -312,7 +312,7 @@ def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """Build the restart of a node. The task sends it; `hpcforge.run.reboot` checks the rest."""
-    request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # that is asked first
+    request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # `hpcforge.run.reboot` fills it in
     task = NodeProgram(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
     return RebootStage(tuple(roles), after, task, ())
 
@@ -403,7 +403,7 @@ def _finish_stage(
         }
         for role, change in changes.items()
     ]
-    if guard:  # units, too, go back to how they ran
+    if guard:  # a revert restores the states of units, too
         work = [{**role_work, "guard": guard} for role_work in work]
     roles = tuple(changes)
     request: requests.FinishRequest = {"verb": "converge", "phase": "finish", "work": work}

@@ -33,12 +33,12 @@ class NodeStatus:
     """One node of the blueprint."""
 
     name: str
-    unreachable: str | None  # why it cannot be asked
+    unreachable: str | None  # the reason for no answer
     slurm: str | None  # "idle", "down: Not responding"; None: Slurm does not know it, or cannot be asked
-    changed: Past | None  # the last run that changed something on it, as far as history is at hand
-    run: int | None  # the newest run that it has seen, by its receipt
+    changed: Past | None  # the last run in the read history that changed it
+    run: int | None  # the newest run in its receipt
     troubles: tuple[str, ...] = ()
-    nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.answer_types.Nvml`
+    nvml: Mapping[str, Any] | None = None  # GPUs as its driver reports them: `hpcforge.node.answer_types.Nvml`
     certificates: tuple[Certificate, ...] = ()
     down: DownWorker | None = None  # set where it takes no job, though no operator holds it
     reason: str | None = None  # the kind of unreachable, as an Event has it
@@ -52,11 +52,11 @@ class Status:
     head: str
     nodes: tuple[NodeStatus, ...]
     leaving: Mapping[str, Enrolled]  # in the roster, not in the blueprint
-    away: str | None  # why the head cannot be asked; then history and roster are this host's copy
+    away: str | None  # the reason for no answer of the head; history and roster are then this host's copy
     at_work: LeaseHolder | None
     history: History
     verdicts: Recorded
-    notes: tuple[str, ...] = field(default=())  # what could not be read, and what is shown instead
+    notes: tuple[str, ...] = field(default=())  # unreadable records, and their replacements
 
     @property
     def last(self) -> Past | None:

@@ -31,7 +31,7 @@ class MachineKeys:
 
     keys: dict[str, str]
     refused: dict[str, str]
-    jump_host: str | None = None  # of the machine on the way, if it was asked for, too
+    jump_host: str | None = None  # the jump host's key, if requested
 
 
 def ask_for_keys(targets: Sequence[Target], via: Target | None, work_dir: Path) -> MachineKeys:
@@ -79,7 +79,9 @@ def record(site: Site, shown: MachineKeys) -> Site:
     with site_lock(site.loaded):
         latest = current(site.loaded)
         path, texts = _with_keys(latest, site.cluster, shown)
-        load(latest.blueprint_path, path, instead=texts)  # raises what would be wrong; nothing is written then
+        load(
+            latest.blueprint_path, path, instead=texts
+        )  # raises if the files would be invalid; nothing is written then
         write_texts(latest, texts)
         reread = load(latest.blueprint_path, path)
     return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
@@ -111,7 +113,7 @@ def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Pat
     if loaded.inventory_path is None:
         blueprint = loaded.text(loaded.blueprint_path)
         new[loaded.blueprint_path] = edited(blueprint, [SetValue(("inventory",), path.name)])
-    return path, new  # the blueprint last: it never names what is not there
+    return path, new  # the blueprint last: it never names a missing file
 
 
 def _jump(access: Access, key: str) -> dict[str, object]:

@@ -38,10 +38,10 @@ from hpcforge.verify.verdicts import Verdict
 if TYPE_CHECKING:
     from hpcforge.node.answer_types import Facts
 
-_LATER_MIN = 5  # by which a gate's reservation outlasts the timer that drains its node again
+_LATER_MIN = 5  # a gate's reservation outlasts the timer of the drain by this
 _MARGIN_MIN = 10  # of a reservation, beyond the time limits of its tests
-_HEAD_S = 30.0  # for a short command there
-NODES_A_DRAIN = 10  # one of so many tested nodes may be drained, and one in any case: no faulty test empties a cluster
+_HEAD_S = 30.0  # for a short command on the head
+NODES_A_DRAIN = 10  # one drain for this number of tested nodes, at least one: no faulty test empties a cluster
 BLAMES = ("wrong", "missed", "failed", "timed_out")  # statuses that say something about a node
 
 
@@ -80,7 +80,7 @@ class Verification:
     run: Run
     began_s: float
     ended_s: float
-    busy: Mapping[str, str] = field(default_factory=dict)  # nodes of users' jobs, and whose
+    busy: Mapping[str, str] = field(default_factory=dict)  # nodes with users' jobs -> the job
     drained: Mapping[str, str] = field(default_factory=dict)  # by this run, with the reason
     not_drained: Mapping[str, str] = field(default_factory=dict)  # blamed nodes beyond the limit of one verification
     resumed: tuple[str, ...] = ()

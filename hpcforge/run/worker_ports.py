@@ -9,9 +9,9 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.programs import port_probe
 from hpcforge.slurm.down_nodes import COMPLETING, COMPLETING_COMMAND
 
-SLURMD_PORTS = "slurmd_ports"  # the name under which the controller is asked which slurmds it can connect to
+SLURMD_PORTS = "slurmd_ports"  # the name of the controller's question for unreachable slurmds
 _SLURMCTLD, _SLURMD = 6817, 6818  # Slurm's defaults; `slurm.settings` refuses others
-# Nothing is tried where slurmctld does not run: the workers of a first apply have no slurmd.
+# No port is tried while slurmctld does not run: the workers of a first apply have no slurmd.
 _WITH_SLURMCTLD = 'scontrol ping 2>/dev/null | grep -q "is UP" || exit 1; exec python3 -I -c "$@"'
 _SERVICES = (("DNS", "dns", "53"), ("the time server", "time", "123/udp"), ("the depot", "depot", "80"))
 

@@ -39,10 +39,10 @@ from hpcforge.verify.verdict_records import Recorded, dump
 
 SCHEMA_VERSION = 1
 _TIMEOUT_S = 60.0
-_CAUGHT_UP = 50  # lines that come back from the head when one is written: those of other hosts since our last run
+_CAUGHT_UP = 50  # lines that the head returns for a written one: lines of other hosts since this host's last run
 _WHY_LIMIT = 300  # characters
-_TO_THE_END = (0, 2, 7)  # exit codes of runs that did all they could
-_LAST_ALIKE = 5  # runs from which the time of the next is guessed
+_TO_THE_END = (0, 2, 7)  # exit codes of complete runs
+_LAST_ALIKE = 5  # runs for the estimate of the time
 
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -52,7 +52,7 @@ class NodePast:
     """The result of a run on one node."""
 
     changed: _Count = 0  # resources
-    roles: tuple[str, ...] = ()  # that it brought to an end
+    roles: tuple[str, ...] = ()  # that it completed
     failed: Mapping[str, str] = field(default_factory=dict)  # role -> why
     unreachable: str | None = None
 
@@ -135,9 +135,7 @@ def parse_history(lines: Iterable[str], older: int = 0) -> History:
         past_run = _parsed(line)
         if past_run is None:
             unreadable += 1
-        elif not (
-            past_run.cut_off and past_run.id in runs
-        ):  # it was taken for dead, and then wrote its line all the same
+        elif not (past_run.cut_off and past_run.id in runs):  # it counted as dead, and then wrote its line
             runs.pop(past_run.id, None)
             runs[past_run.id] = past_run
     return History(tuple(runs.values()), older, unreadable)

@@ -22,7 +22,7 @@ from hpcforge.errors import ExpectedError
 from hpcforge.node.requests import HoldLeaseRequest, ProcessRequest, ReadLeaseRequest
 from hpcforge.run.fanout import exchange
 
-STALE_S = 90.0  # of silence, after which the lease is anybody's
+STALE_S = 90.0  # of silence, after which another run may take the lease
 BEAT_S = 30.0
 _POLL_S = 2.0  # how often a waiting apply asks again
 _TIMEOUT_S = 30.0
@@ -35,7 +35,7 @@ class LeaseHolder:
     run_id: str
     who: str  # user@host
     number: int | None  # of the run, once it has one
-    process: Mapping[str, Any] | None  # as `this_process` gave it there
+    process: Mapping[str, Any] | None  # from `this_process` on its machine
     age_s: float
     silent_s: float
 
@@ -119,10 +119,10 @@ class Lease:
         self._queue: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
         self._count = 0
         self._beat: str | None = None  # the task that is under way
-        self._answer: Event | None = None  # what the head said in it
+        self._answer: Event | None = None  # the head's answer in it
         self._due = 0.0
-        self._asking = False  # somebody waits for the answer
-        self._unanswered = False  # the head gives no answers, and that has been said
+        self._asking = False  # `ask` waits for the answer
+        self._unanswered = False  # the head does not answer, and the operator has been warned
 
     @property
     def number(self) -> int | None:
@@ -131,7 +131,7 @@ class Lease:
 
     @number.setter
     def number(self, number: int) -> None:
-        self._number, self._due = number, 0.0  # it is told with the next event, so that a run that dies is known by it
+        self._number, self._due = number, 0.0  # the next heartbeat sends it, so that a dead run has a number
 
     @property
     def nodes(self) -> frozenset[str]:
