@@ -53,12 +53,12 @@ def admit(
     ended: RunResult,
     lost: Callable[[Sequence[str]], Container[str]] = lambda _: (),
 ) -> Admission:
-    """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
+    """Judge the workers by their latest facts (by node), and send Slurm the difference.
 
-    `ended` is how the run did. Who failed in it or was lost is not resumed. Daemons that were restarted have up to
-    `settle_s` seconds to register before and after that; not those of workers that it did not finish, which it may
-    never have started. `lost` gets those that have not registered after 15 s; the ones that it returns are not waited
-    for.
+    `ended` is the result of the run. Its failed and lost nodes are not resumed. Restarted daemons have up to
+    `settle_s` seconds to register before and after that. Workers that the run did not finish have no such time: it
+    may never have started their daemons. `lost` gets the workers that have not registered after 15 s, and returns
+    those to give up.
     """
     keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
     workers = tuple(worker for worker in plan.policy.declared if worker.node in facts)
@@ -81,7 +81,7 @@ def admit(
 
 
 def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
-    """State and reason -> the nodes to get them: a thousand nodes with the same fault need one command."""
+    """Return the nodes by new state and reason: a thousand nodes with the same fault need one command."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for order in orders:
         reason = order.reason if order.action == "drain" else ""
@@ -90,7 +90,7 @@ def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
 
 
 class _SlurmError(Exception):
-    """The controller did not do what it was asked."""
+    """A command of Slurm failed on the controller."""
 
 
 def _settled(
@@ -100,7 +100,7 @@ def _settled(
     settle_s: float,
     lost: Callable[[Sequence[str]], Container[str]],
 ) -> dict[str, tuple[str, str]]:
-    """Slurm's view of all its nodes, once none of these workers is on its way up, or when time is up."""
+    """Return Slurm's states of its nodes, after the last of these workers has registered or time is up."""
     began = time.monotonic()
     given_up: Container[str] | None = None
     while True:
@@ -237,12 +237,12 @@ class _Workers:
     explained: dict[str, DownWorker] = field(default_factory=dict)
 
     def lost(self, names: Sequence[str]) -> set[str]:
-        """Return those that will not register, since a cause is known."""
+        """Return the workers that will not register, since a cause is known."""
         self._explain(down_workers.look(self.engine, self.cluster, names, {}))
         return {name for name in names if name in self.explained and self.explained[name].causes}
 
     def down(self) -> tuple[DownWorker, ...]:
-        """Return those that take no job; as the plan has them where none can have come back."""
+        """Return the workers that take no job; those of the plan if none can have registered since."""
         if not _may_change(self.plan):
             return self.plan.state.down
         changed = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
@@ -264,7 +264,7 @@ def _with_causes(worker: DownWorker, explained: DownWorker) -> DownWorker:
 
 
 def _may_change(plan: Plan) -> bool:
-    """Whether workers may register: after a change, or since their fault was fixed by hand a moment ago."""
+    """Return True if workers may register: after a change, or after a fix by hand a moment ago."""
     return plan.pending or any(not worker.causes for worker in plan.state.down)
 
 
@@ -304,7 +304,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, l
 
 
 def left_out(result: RunResult, admission: Admission, down: Sequence[DownWorker] = ()) -> dict[str, str]:
-    """Workers that tests must not count on, and why."""
+    """Return workers that tests must not use, with the reason."""
     out = {node: UNREACHABLE + reason for node, reason in result.lost.items()}
     for node, roles in result.failed().items():
         out.setdefault(node, f"{roles[0][0]} failed")

@@ -1,4 +1,4 @@
-"""Workers that take no job: found in the controller's answers, and asked for the cause."""
+"""Workers that take no job: detection from the controller's answers, and the cause from the workers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def configured(observed: Mapping[str, Observation]) -> list[str]:
 def look(
     engine: Engine, cluster: Cluster, names: Collection[str], before: Mapping[str, Observation]
 ) -> tuple[DownWorker, ...]:
-    """Ask the controller now, and workers that did not answer `before`; as `find`, of configured workers."""
+    """Ask the controller now, and workers without an answer in `before`; as `find`, for configured workers."""
     head = cluster.slurm.controller
     new = [name for name in names if name != head and name not in before]
     requests = {name: _observe_request(probe_asks(cluster, name)) for name in new}

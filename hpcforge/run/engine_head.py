@@ -22,7 +22,7 @@ def _never() -> bool:
 
 @dataclass
 class EngineHead:
-    """Commands on a node, for a run. Nothing else may be under way: what other tasks say is dropped."""
+    """Commands on a node, for a run. No other task may be running: its events are dropped."""
 
     engine: Engine
     node: str
@@ -43,7 +43,7 @@ class EngineHead:
         aside: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Completed:
-        """One command, as root where no user is named."""
+        """Run one command, as root without a user."""
         task = self._begin(argv, stdin, user, timeout_s, aside)
         due_s = self.clock() + timeout_s + _LATE_S
         while task not in self._ended:
@@ -61,7 +61,7 @@ class EngineHead:
             self._background = self._begin(argv, "", None, timeout_s, aside=True)
 
     def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Wait, and hear what comes."""
+        """Wait, and take events."""
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
             self._listen(min(_SLICE_S, left_s))

@@ -23,7 +23,7 @@ Pair = tuple[str, str]  # a role of a node: (node, role)
 
 
 class RoleDependencies:
-    """The needs of a plan; `outcomes`, by node and role, is read as the walk writes it."""
+    """The needs of a plan. The executor writes `outcomes` (by node and role) meanwhile."""
 
     def __init__(self, plan: Plan, outcomes: Mapping[str, Mapping[str, RoleOutcome]]) -> None:
         self._plan, self._outcomes = plan, outcomes
@@ -47,7 +47,7 @@ class RoleDependencies:
         return pair in self._needs and role not in self._outcomes[node]
 
     def lost(self, node: str, role: str, stage: Stage) -> str | None:
-        """Why a role cannot go through a stage any more; None while it can."""
+        """Return the reason for which a role cannot pass a stage any more; None while it can."""
         return next((reason for reason in map(self._lost, self._before(node, role, stage)) if reason), None)
 
     def _before(self, node: str, role: str, stage: Stage) -> Iterator[Pair]:
@@ -95,11 +95,11 @@ def execute(
     run: Run,
     start: StartState = _NOTHING_KNOWN,
 ) -> RunResult:
-    """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
+    """Carry out the plan. After `stop()` turns true running stages finish and no other starts.
 
-    `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
-    ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
-    "returned" when a worker is back in service before the others have had their turn;
+    `listen` gets every event of the engines, and the executor's own, by kind: "settled" (role, status,
+    detail) when a role has ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) during a restart;
+    "returned" when a worker is back in service before other nodes begin;
     "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
     has no more.
     """
@@ -131,7 +131,7 @@ def _next_events(engine: Engine, most: int) -> Iterator[Event]:
 
 
 class _Executor:
-    """The state of a walk: what waits, what runs, how each role ended."""
+    """The state of a run: waiting and running stages, and the outcome of each role."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Executor:
         self.lacking: dict[str, list[str]] = {}  # role with the shape `together` -> nodes without its files yet
 
     def _settle_refused(self, plan: Plan) -> None:
-        """Settle what fails before it begins: nodes whose clock is wrong, and roles with something in their way."""
+        """Settle failures before the start: nodes with a wrong clock, and roles with an obstacle."""
         for clock in plan.state.clocks:
             if clock.refused:
                 self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.state.refused[clock.node]))
@@ -234,7 +234,7 @@ class _Executor:
                 self._note(node)
 
     def _keep_up(self) -> None:
-        """Bring up to date what is kept of all nodes."""
+        """Update the records of all nodes."""
         self.lacking = {}
         for node in tuple(self.open.values()):
             self._note(node)
@@ -246,7 +246,7 @@ class _Executor:
                         self.lacking.setdefault(role, []).append(node.name)
 
     def _note(self, node: NodeState) -> None:
-        """Whether it has begun, and ended."""
+        """Record the beginning and the end of a node."""
         if node.begun or node.drain:
             self.turns.begin(node.name)
         if node.ended and not self._goes_back(node):
@@ -268,7 +268,7 @@ class _Executor:
         return not node.back.over
 
     def _may_go_back(self, node: NodeState) -> bool:
-        """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
+        """Return True if it was drained, is done and has no shortfall; else it is judged at the end of the run."""
         waiting = (peer for peer in self.open.values() if peer is not node and not peer.begun)
         if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
             return False
@@ -304,7 +304,7 @@ class _Executor:
         node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
 
     def _restart(self, node: NodeState) -> None:
-        """Go on with a node's restart, if it is at one."""
+        """Continue a node's restart, if there is one."""
         reboot = node.reboot
         if reboot is None:
             return
@@ -354,7 +354,7 @@ class _Executor:
         return next_ is not None and next_.restarts and not self._waits(hub, next_)
 
     def _begin(self, node: NodeState) -> bool:
-        """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
+        """Let a node begin at its turn, without jobs on it; return True if it will not begin."""
         if node.arrive is not None or self._in_the_way(node, None):
             return False
         if node.name == self.plan.policy.controller and self.leaving and not self._leaving_ended(node):
@@ -493,7 +493,7 @@ class _Executor:
         return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
 
     def _end(self, node: NodeState, outcome: RoleOutcome) -> None:
-        """Everything that the node still has to do ends like this."""
+        """Give the node's remaining roles this outcome."""
         self._settle_all(node.name, tuple(node.roles), outcome)
         node.queue.clear()
         node.begun = True
@@ -503,7 +503,7 @@ class _Executor:
             self._settle(node, role, outcome)
 
     def _settle(self, node: str, role: str, outcome: RoleOutcome) -> None:
-        """Record the first outcome of a role, and replace it only by a failure that shows after it was done."""
+        """Record the first outcome of a role; a later failure replaces "done"."""
         previous = self.result.outcomes[node].get(role)
         if previous is None or (previous.status == "done" and outcome.status == "failed"):
             self.result.outcomes[node][role] = outcome

@@ -101,7 +101,7 @@ class Expectations:
         return {name: past.values[name] for name in usual_rates(test.program) if name in past.values}
 
     def _ran_on_all(self, verdict: Verdict) -> bool:
-        """Whether a test ran on all nodes that the blueprint gives it."""
+        """Return True if a test ran on all of its nodes in the blueprint."""
         declared = self.cluster.acceptance.tests if self.cluster.acceptance else ()
         nodes = {*verdict.nodes}
         return not verdict.left_out and any(test.name == verdict.test and {*test.nodes} == nodes for test in declared)
@@ -109,7 +109,7 @@ class Expectations:
     def _derived(
         self, operation: Operation | OneGpu, names: Sequence[str], nccl: bool, chosen: Collection[str]
     ) -> DerivedValue:
-        """`chosen`: the test's options that the blueprint sets."""
+        """Return the value of an operation on these nodes. `chosen`: the test's options that the blueprint sets."""
         nodes = [self.cluster.by_name[name] for name in names]
         without = [node.name for node in nodes if node.gpus is None or node.gpus.fake]
         if without or not nccl:
@@ -135,7 +135,7 @@ def _join_unique(words: Iterable[str]) -> str:
 
 
 def _firmware(facts: Facts) -> list[str]:
-    """Of each GPU the VBIOS, as the driver reports it."""
+    """Return the VBIOS of each GPU, as the driver reports it."""
     nvml = facts.get("nvml")
     return [gpu["vbios"] for gpu in nvml["gpus"] if gpu["vbios"]] if nvml else []
 

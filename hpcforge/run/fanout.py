@@ -21,7 +21,7 @@ def _ignore(_nodes: Collection[str]) -> None:
 def ask_all(
     engine: Engine, tasks: Sequence[Task], waits: Callable[[Collection[str]], None] = _ignore
 ) -> Iterator[Event]:
-    """Start the tasks and yield what they say as it comes, until each has its result.
+    """Start the tasks and yield their events, until each has its result.
 
     No other task may be running: its events are dropped. At least once a second `waits` gets the nodes without a
     result.
@@ -40,7 +40,7 @@ def ask_all(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a node said: the data of the event that was asked for, or why there is none; and its warnings."""
+    """A node's answer: the data of the expected event, or an error; and its warnings."""
 
     data: Mapping[str, Any] | None
     error: str = ""

@@ -1,4 +1,4 @@
-"""Test jobs that a run has left behind: cancelled where that run is dead, named where it is at work.
+"""Leftover test jobs: those of dead runs are cancelled, those of active runs are named.
 
 Reads only jobs of the tests' user, and of those only the comment with the owner (`verify.owner`).
 """
@@ -32,7 +32,7 @@ def parse(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
 
 
 def dead(job: OwnedJob) -> bool:
-    """Whether the job's run has ended: its process is gone, or was silent too long."""
+    """Return True if the job's run has ended: its process has ended, or was silent too long."""
     return ended(job.owner.process) or job.silent_s >= SILENT_S
 
 
@@ -47,7 +47,7 @@ def without_left(answers: Mapping[str, str], leftovers: Collection[OwnedJob]) ->
 
 
 def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
-    """Cancel test jobs of runs that are dead, and wait until their nodes are free; say which are of a run at work."""
+    """Cancel test jobs of dead runs, and wait until their nodes are free; name those of active runs."""
     jobs = _ask(engine, cluster)
     for job in jobs:
         if not dead(job):

@@ -122,7 +122,7 @@ def compare_unseen(site: Site, goal: Goal) -> Plan:
 
 
 def _keys_to_revoke(site: Site, roster: Roster) -> frozenset[str]:
-    """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
+    """Return the host keys of removed or replaced machines, by the roster and this host's copy of it."""
     keys = gone_keys(roster, site.cluster)
     if site.lab is not None:  # the copy also has machines of earlier rehearsals
         return keys
@@ -154,7 +154,7 @@ def _inventory_machines(site: Site) -> dict[str, KnownMachine]:
 
 
 def remark(site: Site, survey: Survey, say: Callable[[str], None]) -> Commit | None:
-    """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
+    """Print warnings about the blueprint's commit and the nodes' receipts; return the commit."""
     commit = commit_of(*site.files)
     last = survey.roster.run
     follows = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
@@ -182,8 +182,7 @@ def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, b
 
 
 def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], command: str) -> Plan:
-    """Read a plan that was written for exactly this blueprint and these roles; `again` is the command that makes
-    one.
+    """Read a plan for exactly this blueprint and these roles. `command` is the command that makes one.
 
     Raises:
         PlanFileError, UsageError: it must not be applied.

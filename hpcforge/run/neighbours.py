@@ -1,4 +1,4 @@
-"""Ask the nodes of a cluster who their neighbours are: LLDP on every node, InfiniBand discovery from one."""
+"""The neighbours of nodes: LLDP on every node, InfiniBand discovery from one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRIES = 3  # nodes that are asked to discover an InfiniBand fabric, one after t
 
 @dataclass(frozen=True)
 class NeighbourAnswers:
-    """What nodes said. `silent` is who said nothing, and why; `unreachable` those of them that could not be reached."""
+    """The answers of nodes. `silent`: nodes without an answer, with the reason; `unreachable`: some of these."""
 
     heard: Heard
     silent: Mapping[str, str]
@@ -33,7 +33,7 @@ class NeighbourAnswers:
 
 
 def ask(engine: Engine, cluster: Cluster) -> NeighbourAnswers:
-    """Ask all nodes side by side. One whose answer is not what its program writes has said nothing."""
+    """Ask all nodes side by side. A malformed answer counts as none."""
     wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
     nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
     answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND, lambda node, text: parse_lldp(text, node))

@@ -90,10 +90,10 @@ def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> di
 def wait_for_others(
     engine: Engine, busy: Mapping[str, Observation], timeout_s: float, say: Callable[[str], None]
 ) -> None:
-    """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
+    """Wait until the last steps of an earlier run on nodes have ended, or `timeout_s` has passed.
 
-    A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
-    change that it has not confirmed is about to be taken back: that is waited for a few seconds; then look again.
+    A killed run leaves its last step active on each node: a second run does not repeat it beside it. The node reverts
+    an unconfirmed guarded change soon: wait a few seconds for that, before the next observation.
     """
     waits = []
     unconfirmed: dict[str, dict[str, float]] = {}  # roles -> node -> seconds left
@@ -135,9 +135,9 @@ def ask(
 def find_usable(
     engine: Engine, cluster: Cluster, say: Callable[[str], None], reads: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, Observation]]:
-    """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
+    """Return workers that jobs cannot use now, with the reason: unreachable, or not scheduled by Slurm.
 
-    With them the answers of all nodes; the controller's has the texts of the files `reads`.
+    Also return the answers of all nodes; the controller's has the texts of the files `reads`.
     """
     nodes = [node.name for node in cluster.nodes]
     read = {cluster.slurm.controller: reads}
@@ -184,14 +184,14 @@ def _asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
 
 
 def probe_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
-    """Return the questions by which workers that take no job are recognized."""
+    """Return the questions that detect workers that take no job."""
     worker, controller = "worker" in cluster.by_name[node].functions, node == cluster.slurm.controller
     requests = {SLURM_REQUESTS: slurm_requests(FIRST_LIMIT_S)} if worker else {}
     return {**requests, **(worker_ports.asks(cluster) if controller else {})}
 
 
 def _clock(data: Mapping[str, Any]) -> Span | None:
-    """How far the node's clock is ahead of this host's: it said what it did before we heard it, after we asked."""
+    """Return the bounds of the node's clock minus this host's, from the times of question and answer."""
     node, received = data.get("clock"), data.get("heard")
     if not (node and received):
         return None

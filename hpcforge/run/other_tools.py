@@ -25,7 +25,7 @@ from hpcforge.run.site import Site, jump_host, target
 
 
 class _Connections:
-    """How nodes are reached: as hpcforge does it, with the host keys that the inventory has and no others."""
+    """Connections to nodes as hpcforge makes them, with the host keys of the inventory and no others."""
 
     def __init__(self, site: Site) -> None:
         self._site, self._via = site, jump_host(site)
@@ -49,7 +49,7 @@ class _Connections:
 
 
 def _store(name: str, text: str) -> Path:
-    """Return a file that stays, named by its content: what reads it does so after we have ended."""
+    """Store a file named by its content: other tools read it after hpcforge has ended."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "inventory"
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{name}"
     if not path.exists():

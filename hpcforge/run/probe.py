@@ -1,4 +1,4 @@
-"""Machines that no blueprint has yet: those of some addresses that answer ssh, as they describe themselves."""
+"""Machines without a blueprint: the addresses that answer ssh, with their own descriptions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RENAMED = "name, for "  # the guess for a machine with a hostname that is no no
 
 @dataclass(frozen=True)
 class Probed:
-    """The machines that answered, and why others are left out, by address; `notes` are sentences for the operator."""
+    """The answering machines, and the reasons for others by address; `notes` are sentences for the operator."""
 
     machines: list[SiteMachine]
     silent: Mapping[str, str]

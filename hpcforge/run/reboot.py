@@ -26,8 +26,8 @@ Wait = Literal["waiting", "back", "failed", "lost"]
 class Reboot:
     """One node's restart. `state` "failed": it answers and did not restart; "lost": it does not answer.
 
-    `request` is the node program's, without the boot that is to end: which that is, the node is asked first, so that
-    a request whose answer was lost can never end the boot after it.
+    `request` is the node program's, without a boot ID: the node reports it first, so that a repeated request can never
+    end the next boot.
     """
 
     engine: Engine
@@ -52,7 +52,7 @@ class Reboot:
             self._ask(_LOOK)
 
     def take(self, event: Event) -> bool:
-        """Account for an event; True if it was part of the answer to one of our own questions."""
+        """Account for an event; return True if it belongs to this object's own task."""
         if event.task != self._task:
             return False
         if event.kind == "observed":

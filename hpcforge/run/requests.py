@@ -37,7 +37,7 @@ def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRol
 
 
 def listens(ports: Sequence[desired.Listen]) -> list[requests.ListenRequest]:
-    """Ports that daemons of a role listen on."""
+    """Return the ports that daemons of a role listen on."""
     return [{"port": listen.port, "protocol": listen.protocol, "address": listen.address} for listen in ports]
 
 
@@ -46,7 +46,7 @@ def check(check: desired.Check) -> requests.CheckRequest:
 
 
 def owns(ownership: OwnedResources) -> requests.OwnedRequest:
-    """All that a role has on a node."""
+    """Return the resources of a role on a node."""
     request: requests.OwnedRequest = {
         "packages": list(ownership.packages),
         "units": list(ownership.units),
@@ -67,7 +67,7 @@ def less(removal: Removal, guard: requests.GuardRequest | None = None) -> reques
 
 
 def put(role: str, changes: Sequence[ResourceChange], contents: Contents) -> requests.WorkRequest:
-    """Resources of a role that are to be put, files with what is to be in them."""
+    """Return the changes of a role's resources; files have their content."""
     resources = [change.resource for change in changes]
     content = (
         contents.put(change.resource, change.found) if isinstance(change.resource, File) else {} for change in changes

@@ -1,4 +1,4 @@
-"""A run: its number, of which nodes refuse one that is too low, and how it ended, role by role and node by node."""
+"""A run: its number (nodes refuse an older one), and its result by node and role."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Run:
         return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
     def request(self) -> requests.RunRequest:
-        """Return the form in which it travels in every request that changes a node."""
+        """Return its form in every request that changes a node."""
         return {
             "number": self.number,
             "id": self.id,
@@ -62,7 +62,7 @@ def begin(cluster: str, version: str) -> Run:
 
 @dataclass(frozen=True)
 class RoleOutcome:
-    """How one role ended on one node."""
+    """The outcome of one role on one node."""
 
     status: Status
     detail: str = ""
@@ -70,7 +70,7 @@ class RoleOutcome:
 
 @dataclass
 class RunResult:
-    """How a run ended: per node and role, which nodes were lost, and the facts they gave last."""
+    """The result of a run: outcomes by node and role, lost nodes, and the last facts."""
 
     outcomes: dict[str, dict[str, RoleOutcome]]
     lost: dict[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class RunResult:
     busy: dict[str, str] = field(default_factory=dict)  # nodes with an active run, or a later one
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
-        """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
+        """Return the failed roles and reasons by node, without roles that were skipped for them."""
         reasons: dict[str, list[tuple[str, str]]] = {}
         for node, roles in self.outcomes.items():
             for role, outcome in roles.items():
@@ -91,7 +91,7 @@ class RunResult:
         return reasons
 
     def unfinished(self) -> set[str]:
-        """Nodes that were lost, or with a failed or skipped role; without deferred nodes."""
+        """Return lost nodes, and nodes with a failed or skipped role; without deferred nodes."""
         ended = {
             node
             for node, roles in self.outcomes.items()
@@ -100,7 +100,7 @@ class RunResult:
         return ended | set(self.lost)
 
     def deferred(self) -> dict[str, str]:
-        """Why by node, of those left for another apply because jobs run there."""
+        """Return the nodes deferred to another apply because jobs run there, with the reason."""
         return {
             node: outcome.detail
             for node, roles in self.outcomes.items()
@@ -111,7 +111,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Admission:
-    """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
+    """Shortfalls, orders to Slurm, nodes that it does not schedule, and an error on the way."""
 
     shortfalls: tuple[Shortfall, ...]
     ordered: tuple[DrainOrder, ...]
@@ -129,7 +129,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was tested just now, and all that is known of the cluster since."""
+    """The verdicts of this run, and all records of the cluster after it."""
 
     reached: tuple[Reached, ...] = ()
     waiting: tuple[DeferredTests, ...] = ()  # tests that wait for users' jobs
@@ -159,13 +159,13 @@ class Listener(Protocol):
     """A listener of events."""
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Print a line."""
 
     def detail(self, text: str) -> None:
         """Show the present activity."""
 
     def nodes(self, names: Collection[str]) -> None:
-        """Which nodes are about to be worked on."""
+        """Take the names of the nodes of the run."""
 
     def event(self, event: Event) -> None:
         """Show an event of an engine, or of the walk."""
@@ -178,13 +178,13 @@ class Listener(Protocol):
 
 
 class Operator(Listener, Protocol):
-    """Who is shown what will be done as well."""
+    """A listener that also sees the plan."""
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
-        """Show the plan, and the nodes that are left out since they have changed, with why."""
+        """Show the plan, and the nodes left out because they have changed, with the reason."""
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:
-        """More such nodes."""
+        """Show more such nodes."""
 
     def waits(self, name: str) -> AbstractContextManager[None]:
         """Time a wait for others, under a name; for people only."""

@@ -1,4 +1,4 @@
-"""The rollout policy (canary first, so many nodes at a time, a stop after failures), drains, returns to service."""
+"""The rollout policy (canary first, N nodes at a time, a stop after failures), drains, returns to service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Question = Literal["look", "tell", "jobs", "asked for"]
 
 @dataclass
 class _NodeCommands(ABC):
-    """Commands about one node, each run on the controller when the one before has been answered."""
+    """Commands about one node, run on the controller one after the other."""
 
     engine: Engine
     controller: str
@@ -47,7 +47,7 @@ class _NodeCommands(ABC):
         return self._task is not None
 
     def take(self, event: Event) -> bool:
-        """Account for an event; True if it was the answer to the command under way."""
+        """Account for an event; return True if it belongs to the running command."""
         if event.task != self._task:
             return False
         if event.kind == "result":
@@ -57,7 +57,7 @@ class _NodeCommands(ABC):
 
     @abstractmethod
     def _judge(self, data: Mapping[str, Any]) -> None:
-        """Go on after an answer."""
+        """Continue after an answer."""
 
     def _run(self, purpose: str, command: Sequence[str]) -> None:
         self._count += 1
@@ -70,11 +70,11 @@ class _NodeCommands(ABC):
 
 @dataclass
 class Resume(_NodeCommands):
-    """One worker, brought back by commands on the controller.
+    """The return of one worker to service, by commands on the controller.
 
-    `over`: no more is done. `resumed`: just now Slurm was told to use it. Where that was not to be, because somebody
-    else has drained it, Slurm still waits for its daemon, or gives no answer, it stays as it is: all workers are judged
-    at the end of a run, and what is wrong is said then.
+    `over`: no further command follows. `resumed`: Slurm has just resumed it. The worker stays as it is if another user
+    has drained it, if Slurm still waits for its daemon, or gives no answer: the end of the run judges all workers, and
+    reports problems.
     """
 
     over: bool = False
@@ -84,12 +84,12 @@ class Resume(_NodeCommands):
     _until_s: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
 
     def go_on(self) -> None:
-        """Look how Slurm has it, if it is time to."""
+        """Ask Slurm for its state, if it is time."""
         if not self.over and self._task is None and time.monotonic() >= self._next_s:
             self._run("back", show_node(self.node))
 
     def give_up(self) -> None:
-        """Tell Slurm nothing more: the run is to end, or another has taken its place."""
+        """Send Slurm no further command: the run must end, or has lost its lease."""
         self._given_up = True
         self.over = self.over or self._task is None
 
@@ -112,7 +112,7 @@ class Resume(_NodeCommands):
 
 @dataclass
 class Drain(_NodeCommands):
-    """One node being emptied, by commands on the controller.
+    """The drain of one node, by commands on the controller.
 
     `state` "busy": time is up and jobs still run; or it `leaves`, and by now a waiting job asks for it by name.
     """
@@ -133,7 +133,7 @@ class Drain(_NodeCommands):
         self._ask("look", *show_node(self.node))
 
     def go_on(self) -> None:
-        """Look again, if it is time to."""
+        """Count its jobs again, if it is time."""
         if self.state == "waiting" and self._task is None and time.monotonic() >= self._next_s:
             self._ask("jobs", *SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
 
@@ -149,7 +149,7 @@ class Drain(_NodeCommands):
             self._count_jobs(str(data["stdout"]))
 
     def _drain(self, output: str) -> None:
-        """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
+        """Drain the node; keep the reason of an earlier drain."""
         listed = parse_slurm_nodes(output).get(self.node)
         if listed is None:
             self.state, self.detail = "failed", "Slurm does not report the node's state"
@@ -177,14 +177,14 @@ TurnEnd = Literal["done", "failed", "deferred", "other"]
 
 @dataclass(frozen=True)
 class Begin:
-    """What a node may do now: begin, wait, or not begin at all, for this reason."""
+    """The permission of a node: begin now, wait, or `never` begin, with the reason."""
 
     now: bool
     never: str = ""
 
 
 class Rollout:
-    """It gets every start and end, and answers in constant time."""
+    """The turns of nodes. It gets every start and end, and answers in constant time."""
 
     def __init__(self, order: Order) -> None:
         self._plan, self._order = order.plan, order
@@ -208,7 +208,7 @@ class Rollout:
             self._first.pop(self._group(node), None)
 
     def may_begin(self, node: str) -> Begin:
-        """Whether a node that has not begun may do so."""
+        """Return the permission of a node that has not begun."""
         if node not in self._order.held:
             return Begin(True)
         rollout = self._plan.policy.rollout

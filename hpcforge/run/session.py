@@ -1,4 +1,4 @@
-"""One apply, from the first look at the nodes to its line in the history."""
+"""One apply, from the first observation of the nodes to its line in the history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InstallingNodes(Protocol):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How it is to be done."""
+    """The options of an apply."""
 
     made: Plan | None  # an earlier plan; None: make one now
     plan_again: str  # the command that makes another one
@@ -118,7 +118,7 @@ class _Session:
         return self.lease or self.engines
 
     def go(self) -> tuple[Plan, ApplyResult, int]:
-        """All of it."""
+        """Observe, agree, apply, and record."""
         survey, plan, out = self._agree()
         if self.stop():
             raise KeyboardInterrupt  # nothing has begun

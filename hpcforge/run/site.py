@@ -182,7 +182,7 @@ def lacking_secrets(
 
 
 def _reasons_of(role: Role, path: str) -> Iterator[Loc]:
-    """Yield places in a blueprint that may be why a role writes a file."""
+    """Yield places in a blueprint that may cause a role to write a file."""
     for spec in role.spec.files:
         if spec.path == path:
             yield from role.reasons(str(spec.when))
@@ -237,7 +237,7 @@ def keep_revoked(site: Site, reached: Goal) -> None:
 
 
 def artifacts_path() -> Path:
-    """Where the operator host keeps what it fetched for nodes."""
+    """Return the folder of files that this host has fetched for nodes."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "artifacts"
 
 
@@ -262,13 +262,13 @@ def jump_host(site: Site) -> Target | None:
 
 
 def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
-    """How to get into a node of the blueprint, or one that has left it."""
+    """Return the connection to a node of the blueprint, or one that has left it."""
     access = site.cluster.access
     return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys, site.start)
 
 
 def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:
-    """Have nodes of the roster that the blueprint no longer names."""
+    """Add nodes of the roster that the blueprint no longer names."""
     engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())
 
 

@@ -1,4 +1,4 @@
-"""The smoke tests of a run: chosen, run, and kept with the earlier records."""
+"""The smoke tests of a run: choice, launches, and records."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def chosen(
     in_use: Mapping[str, str],
     level: Level = "smoke",
 ) -> SmokeRuns:
-    """Which tests up to a level run where, by what is known."""
+    """Return the tests up to a level, with their nodes, by the records."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     passed = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
     standing = {
@@ -264,7 +264,7 @@ class _SmokeSession:
 
 
 def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
-    """Seconds that tests may take in all: their time limits, waits for a start, and second runs."""
+    """Return the seconds that tests may take in all: their time limits, waits for a start, and second runs."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     limits = {test.name: test.time_limit_s for test in tests}
     of_runs = [limits[name] for run in choice.runs for name in run.tests]
@@ -272,7 +272,7 @@ def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
 
 
 def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
-    """Of a choice what is of these tests and on these nodes; None: of all, on all."""
+    """Return the part of a choice with these tests and nodes; None: all."""
     runs = [_limit(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
     waits = list(choice.waiting)
     if names:

@@ -43,7 +43,7 @@ _BACK_S = 120.0  # for an unreachable node to revert a change
 
 @dataclass(frozen=True)
 class Arrival:
-    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
+    """The end of a node's installation: the stages of its roles, or `why` it has no operating system."""
 
     stages: tuple[Stage, ...] = ()
     why: str = ""
@@ -92,12 +92,12 @@ class NodeState:
         return self.running is not None or confirms or asking
 
     def takes_of_controller(self, event: Event) -> bool:
-        """Account for an event of the controller's; True if it was the answer to a question about this node."""
+        """Account for an event of the controller; return True if it answers a question about this node."""
         return any(step is not None and step.take(event) for step in (self.drain, self.back))
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
-    """Return the stages of a node, in order. `secrets` are needed as content of files and nowhere else."""
+    """Return the stages of a node, in order. Only contents of files use `secrets`."""
     changes = {step.role: step.changes[node] for step in plan.changes.steps if node in step.changes}
     chain: list[Stage] = []
     removals = plan.changes.removals.get(node, ())
@@ -176,7 +176,7 @@ LEAVING = "leaving"  # the role name of a leaving node without resources
 
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
-    """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
+    """Build the stage before units, for all roles at once; the files of guarded roles come with their units."""
     work: list[requests.WorkRequest] = [
         {
             **put(role, _early(change), Contents(plan.changes.texts, secrets)),
@@ -247,7 +247,7 @@ def _in_prepare(cause: str) -> bool:
 
 
 def _done_before(causes: Collection[str]) -> bool:
-    """Whether it is all done on a node before the first role is finished there."""
+    """Return True if all causes precede the first finished role of a node."""
     return all(_in_prepare(cause) or cause == "due" for cause in causes)
 
 
@@ -274,7 +274,7 @@ def _finish(
     run: Run,
     reboot: Collection[str],
 ) -> Iterator[Stage]:
-    """Units, then opaque work, then checks; a batch with opaque work, or a guarded one, is that one role.
+    """Build the stages for units, then opaque work, then checks. A batch with opaque work or a guard is one role.
 
     A restart (for the roles of `reboot`) comes before units and checks: units may need what it brings, as those of a
     driver do, and it would only stop them again. Opaque work comes before it, and the units that it needs before that.
@@ -357,7 +357,7 @@ def _guarded(
     secrets: Mapping[str, bytes],
     run: Run,
 ) -> Iterator[Stage]:
-    """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
+    """Build the stages of a role that could lock hpcforge out, and the confirmation over a new connection."""
     guard: requests.GuardRequest = {"id": f"{run.id}.{role}", "revert_s": plan.policy.rollout.confirm_wait_s}
     change = changes[role]
     files = [resource_change for resource_change in change.resources if isinstance(resource_change.resource, File)]

@@ -46,7 +46,7 @@ class NodeStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """What was found. Ages are in seconds."""
+    """The status of a cluster. Ages are in seconds."""
 
     cluster: str
     head: str
@@ -145,7 +145,7 @@ def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tupl
 def _needed_again(
     engine: Engine, cluster: Cluster, desired: Desired, observed: Mapping[str, Observation], say: Callable[[str], None]
 ) -> dict[str, Collection[str]]:
-    """Per node, the roles of which it reverted a change and that are still not as they should be.
+    """Return by node the roles with a reverted change that still differ from the desired state.
 
     A role with a secret in a file counts as such: `status` reads no secrets.
     """

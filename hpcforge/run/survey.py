@@ -1,4 +1,4 @@
-"""The observed state before a plan: the nodes, the roster, and those that leave."""
+"""The observed state before a plan: the nodes, the roster, and leaving nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Survey:
 
     @property
     def at_work(self) -> dict[str, Observation]:
-        """Nodes on which a step of another run is active, or that will yet undo one."""
+        """Nodes with an active step of another run, or with an unconfirmed change."""
         return {
             name: observation
             for name, observation in {**self.observed, **self.departing}.items()

@@ -27,7 +27,7 @@ from hpcforge.run.site import Site, current, jump_host, open_engines, site_lock,
 
 @dataclass(frozen=True)
 class MachineKeys:
-    """What machines answered, by name: a public key, "ssh-ed25519 AAAA...", or why there is none."""
+    """The answers of machines by name: a public key, "ssh-ed25519 AAAA...", or the reason for none."""
 
     keys: dict[str, str]
     refused: dict[str, str]
@@ -136,5 +136,5 @@ def enrolled(site: Site, node: str) -> Enrolled:
 
 
 def confirm(site: Site, node: str, machine: Enrolled) -> None:
-    """From now on this host knows the node as the head does. Raises `OSError`."""
+    """Record the node on this host as the head has it. Raises `OSError`."""
     Copy.of(site.kept_as).trust(site.cluster.name, node, machine)

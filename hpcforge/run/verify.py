@@ -47,7 +47,7 @@ BLAMES = ("wrong", "missed", "failed", "timed_out")  # statuses that say somethi
 
 @dataclass(frozen=True)
 class Usable:
-    """What the nodes and the head said: the workers that tests must not count on, with why, and what is kept."""
+    """The answers of nodes and head: the workers that tests must not use, with the reason, and the records."""
 
     out: Mapping[str, str]
     recorded: Recorded
@@ -63,7 +63,7 @@ class Usable:
 
 @dataclass(frozen=True)
 class VerifyRequest:
-    """What a verification is to test. `reserve`: only idle nodes, in a reservation of Slurm's."""
+    """The selection of a verification. `reserve`: only idle nodes, in a reservation of Slurm's."""
 
     names: Collection[str] | None = None  # tests; None: all up to the level
     limit: Collection[str] | None = None  # nodes; None: all
@@ -74,7 +74,7 @@ class VerifyRequest:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was tested, what was left alone, and which nodes Slurm no longer or again starts jobs on."""
+    """The result of a verification: tests, busy nodes, drained and resumed nodes."""
 
     tests: Verified
     run: Run
@@ -91,7 +91,7 @@ class GateError(ExpectedError):
 
 
 def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener, gate: str | None = None) -> Usable:
-    """Ask all nodes; test jobs that a run has left behind are cancelled. `gate` is tested though it is drained."""
+    """Ask all nodes, and cancel leftover test jobs. `gate` is tested though it is drained."""
     with listener.phase("observe"):
         out, observed = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
         head = observed[cluster.slurm.controller]
@@ -279,7 +279,7 @@ def _gated(setup: SmokeSetup, usable: Usable, request: VerifyRequest, run: Run) 
 
 
 def gate_reason(cluster: Cluster, usable: Usable, node: str) -> str:
-    """Why a node is drained. Raises GateError for one that is not, or that cannot be tested."""
+    """Return the reason of a node's drain. Raises GateError if it is not drained, or cannot be tested."""
     problem = usable.out.get(node, "")
     state, reason = usable.slurm_state(cluster, node)
     if problem.startswith(UNREACHABLE):

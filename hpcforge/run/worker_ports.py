@@ -22,7 +22,7 @@ def slurmd(cluster: Cluster, node: str) -> str:
 
 
 def services(cluster: Cluster, node: str) -> dict[str, str]:
-    """Return what a worker needs of other nodes, `slurmctld on head`, by address and port."""
+    """Return the services that a worker needs, as `slurmctld on head`, by address and port."""
     controller = cluster.slurm.controller
     needed = {f"{cluster.by_name[controller].address}:{_SLURMCTLD}": f"slurmctld on {controller}"}
     for name, service, of_service in _SERVICES:
@@ -33,7 +33,7 @@ def services(cluster: Cluster, node: str) -> dict[str, str]:
 
 
 def probe(targets: Iterable[str]) -> list[str]:
-    """Return the command that prints which of these do not answer, and why."""
+    """Return the command that prints the silent ones of these, with the reason."""
     return ["python3", "-I", "-c", inspect.getsource(port_probe), *targets]
 
 
@@ -45,12 +45,12 @@ def asks(cluster: Cluster) -> dict[str, list[str]]:
 
 
 def failures(output: str) -> dict[str, str]:
-    """Return why, by address and port, from the output of `probe`."""
+    """Return the reasons by address and port, from the output of `probe`."""
     return {target: reason for target, _, reason in (line.partition(" ") for line in output.splitlines()) if reason}
 
 
 def silent(cluster: Cluster, answers: Mapping[str, str]) -> dict[str, str]:
-    """Return why the controller cannot connect to a worker's slurmd, by worker, from its answers."""
+    """Return the controller's failed connections to slurmds, by worker, from its answers."""
     controller, failed = cluster.slurm.controller, failures(answers.get(SLURMD_PORTS, ""))
     ports = {node.name: slurmd(cluster, node.name) for node in cluster.workers}
     return {

@@ -59,7 +59,7 @@ class NodePast:
 
 @dataclass(frozen=True)
 class Past:
-    """One run. A `cut_off` one died before it could write its own line; of it only the first four are known."""
+    """One run. A `cut_off` one died before it could write its own line: only its first four fields are known."""
 
     id: str
     who: str
@@ -80,7 +80,7 @@ class Past:
 
 @dataclass(frozen=True)
 class History:
-    """Runs from the oldest to the newest. `older` are more that were not asked for; `unreadable` lines are damaged."""
+    """Runs from the oldest to the newest. `older` runs were not read; `unreadable` lines are damaged."""
 
     runs: tuple[Past, ...] = ()
     older: int = 0
@@ -128,7 +128,7 @@ def past(
 
 
 def parse_history(lines: Iterable[str], older: int = 0) -> History:
-    """Lines as the head gives them. One that cannot be read is counted."""
+    """Parse lines as the head returns them, and count unreadable ones."""
     runs: dict[str, Past] = {}
     unreadable = 0
     for line in lines:
@@ -214,7 +214,7 @@ class Copy:
 
     @classmethod
     def of(cls, cluster: str) -> Self:
-        """Where the copy of a cluster's lies; `Site.kept_as` is the name that tells it from its rehearsal."""
+        """Return the copy for a cluster; `Site.kept_as` names it apart from its rehearsal's."""
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(base / "hpcforge" / cluster)
 
@@ -235,7 +235,7 @@ class Copy:
         }
 
     def trust(self, cluster: str, name: str, machine: Enrolled) -> None:
-        """From now on this host knows a node as the head does. Raises `OSError`."""
+        """Record a node on this host as the head has it. Raises `OSError`."""
         with self._changing():
             roster = self.read(cluster, 0)[1]
             self._keep(Roster(cluster, roster.run, {**roster.nodes, name: machine}))
@@ -292,7 +292,7 @@ def _node(name: str, result: RunResult) -> NodePast:
 
 
 def _document(past_run: Past) -> dict[str, Any]:
-    """Plain data; what says nothing is left out, since most nodes of most runs have little to say."""
+    """Return plain data without empty values: most nodes of most runs have few."""
     fields = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
     nodes = {name: {k: v for k, v in node.items() if v} for name, node in fields.get("nodes", {}).items()}
     document = {"schema": SCHEMA_VERSION, **fields} | ({"nodes": nodes} if nodes else {})
@@ -314,13 +314,13 @@ def _parsed(line: str) -> Past | None:
 
 
 def store_verdicts(engine: Engine, controller: str, recorded: Recorded) -> str | None:
-    """Write them. Returns why not, if that failed."""
+    """Write the last verdicts. Returns the error, if that failed."""
     request: KeepVerdictsRequest = {"verb": "log", "do": "verdicts", "text": dump(recorded)}
     return _store(engine, controller, request)
 
 
 def store_verifications(engine: Engine, controller: str, verifications: Verifications) -> str | None:
-    """Write baselines and past verifications. Returns why not, if that failed."""
+    """Write baselines and past verifications. Returns the error, if that failed."""
     request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(verifications)}
     return _store(engine, controller, request)
 

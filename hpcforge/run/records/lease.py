@@ -30,7 +30,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class LeaseHolder:
-    """Who holds the lease; spans in seconds by the head's clock."""
+    """The holder of the lease; spans in seconds by the head's clock."""
 
     run_id: str
     who: str  # user@host
@@ -48,7 +48,7 @@ class LeaseHolder:
 
 
 class LeaseHeldError(ExpectedError):
-    """Another apply is at work; `holder` says whose, `hint` what to do."""
+    """Another apply holds the lease: `holder`; `hint` says what to do."""
 
     kind = "busy"
 
@@ -104,8 +104,8 @@ def take(
 class Lease:
     """The engines of a run that holds the lease, or that could not ask for it: then `held` is False.
 
-    A context manager that gives it back; an exception is written to the history. `lost` says so when
-    another run has taken over because this one was silent for too long: finish what runs, start no more.
+    A context manager that releases it; an exception is written to the history. `lost` is set when another run has taken
+    over because this one was silent for too long: finish running work, start no more.
     """
 
     def __init__(self, engine: Engine, head: str, run_id: str, operator: str, say: Callable[[str], None]) -> None:
@@ -126,7 +126,7 @@ class Lease:
 
     @property
     def number(self) -> int | None:
-        """The run's number, for others to be told; None until it has one."""
+        """The run's number, which others see; None until it has one."""
         return self._number
 
     @number.setter
@@ -180,7 +180,7 @@ class Lease:
                 self._queue.append(event)
 
     def ask(self, over: str | None = None) -> LeaseHolder | None:
-        """Ask for the lease, also in place of the run `over`, which is dead. Who has it, if another does."""
+        """Ask for the lease, also in place of the dead run `over`. Return its holder, if there is another."""
         self._asking = True
         self._begin(over)
         while self._beat is not None:
@@ -232,7 +232,7 @@ class Lease:
         return NodeProgram(task, self._head, request, _TIMEOUT_S, aside=True)
 
     def _wait_once(self, timeout_s: float) -> Event | None:
-        """Wait once, not beyond the next heartbeat; what belongs to one is dealt with here."""
+        """Wait once, not beyond the next heartbeat; handle the events of heartbeats here."""
         rest_s = BEAT_S if self._beat or self.lost else max(0.0, self._due - time.monotonic())
         event = self._engine.next(min(timeout_s, rest_s))
         if event is None or event.task != self._beat:
@@ -264,7 +264,7 @@ class Lease:
 
 
 def look(engine: Engine, head: str) -> LeaseHolder | None:
-    """Who is at work, as the head knows; None too where it gives no answer. Nothing else may be under way."""
+    """Return the holder on the head; None too without an answer. No other task may be running."""
     request: ReadLeaseRequest = {"verb": "lease", "do": "look", "stale_s": STALE_S}
     answer = exchange(engine, NodeProgram(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     return _holder(answer.data)
@@ -311,7 +311,7 @@ def _boot_digest() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None if there is no such."""
+    """Return the start of a process, in clock ticks since boot (field 22 of proc_pid_stat(5)); None without one."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
