@@ -97,11 +97,10 @@ def execute(
 ) -> RunResult:
     """Carry out the plan. After `stop()` turns true running stages finish and no other starts.
 
-    `listen` gets every event of the engines, and the executor's own, by kind: "settled" (role, status,
-    detail) when a role has ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) during a restart;
-    "returned" when a worker is back in service before other nodes begin;
-    "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
-    has no more.
+    `listen` gets every event of the engines, and the executor's own, by kind: "settled" (role, status, detail) when a
+    role has ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) during a restart;
+    "returned" when a worker is back in service before other nodes begin; "stage" (name, roles; its task) when a node
+    begins one; "ended" (status: done, failed, deferred or other) when it has no more.
     """
     walker = _Executor(plan, secrets, engine, listen, run, start)
     walker.start_what_can()

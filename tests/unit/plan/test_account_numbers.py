@@ -23,7 +23,7 @@ from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.plan import Obstacle
-from hpcforge.run.observe import _numbers, _add_event
+from hpcforge.run.observe import _add_event, _numbers
 
 CONTROLLER = DesiredRole("controller", packages=("slurmctld", "munge"))
 COMPUTE = DesiredRole("compute", packages=("slurmd", "munge"))
