@@ -173,8 +173,7 @@ def _test(options: VerifyOptions) -> int:
         expected = _expected(options, site, engine, usable)
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                weigh, plans = expected.weigh, site.fabric_plans
-                verification = verify_now(engine, cluster, usable, request, progress, stop, weigh, plans)
+                verification = verify_now(engine, usable, request, expected, progress, stop, site.fabric_plans)
         except StoppedError:
             for path in options.outputs:
                 printing.note(f"interrupted: {path} is not written\n")

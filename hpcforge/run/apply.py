@@ -6,7 +6,6 @@ import shlex
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcforge.blueprint.hostlist import fold
@@ -20,25 +19,25 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run import down_workers
 from hpcforge.run.engine_head import EngineHead, owner
-from hpcforge.run.executor import execute
+from hpcforge.run.executor import StartState, execute
 from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.records.lease import Lease, watched
 from hpcforge.run.result import UNREACHABLE, Admission, ApplyResult, Listener, Run, RunResult, Verified
-from hpcforge.run.smoke_tests import after, run_tests
+from hpcforge.run.site import artifacts_path
+from hpcforge.run.smoke_tests import SmokeSetup, after, run_tests
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 from hpcforge.slurm.commands import update_nodes
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import SETTLE_S, SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
-from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 if TYPE_CHECKING:
-    from hpcforge.run.site import Goal
+    from hpcforge.run.site import Goal, Site
 
 
-# After a run: drain the workers that fall short of what they declare, resume those that no longer do.
+# Admission after a run: drain workers with a shortfall, resume workers without one.
 
 
 _TIMEOUT_S = 30.0
@@ -54,12 +53,12 @@ def admit(
     ended: RunResult,
     lost: Callable[[Sequence[str]], Container[str]] = lambda _: (),
 ) -> Admission:
-    """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
+    """Judge the workers by their latest facts (by node), and send Slurm the difference.
 
-    `ended` is how the run did. Who failed in it or was lost is not resumed. Daemons that were restarted have up to
-    `settle_s` seconds to register before and after that; not those of workers that it did not finish, which it may
-    never have started. `lost` gets those that have not registered after 15 s; the ones that it returns are not waited
-    for.
+    `ended` is the result of the run. Its failed and lost nodes are not resumed. Restarted daemons have up to
+    `settle_s` seconds to register before and after that. Workers that the run did not finish have no such time: it
+    may never have started their daemons. `lost` gets the workers that have not registered after 15 s, and returns
+    those to give up.
     """
     keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
     workers = tuple(worker for worker in plan.policy.declared if worker.node in facts)
@@ -76,13 +75,13 @@ def admit(
             states = _settled(engine, plan.policy.controller, awaited, settle_s, lost)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
-    # Others, which were not waited for, may be about to register.
-    known = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
-    return Admission(short, orders, not_scheduled(known), None)
+    # Workers outside of `awaited` may be about to register.
+    final = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
+    return Admission(short, orders, not_scheduled(final), None)
 
 
 def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
-    """State and reason -> the nodes to get them: a thousand nodes with the same fault need one command."""
+    """Return the nodes by new state and reason: a thousand nodes with the same fault need one command."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for order in orders:
         reason = order.reason if order.action == "drain" else ""
@@ -91,7 +90,7 @@ def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
 
 
 class _SlurmError(Exception):
-    """The controller did not do what it was asked."""
+    """A command of Slurm failed on the controller."""
 
 
 def _settled(
@@ -101,7 +100,7 @@ def _settled(
     settle_s: float,
     lost: Callable[[Sequence[str]], Container[str]],
 ) -> dict[str, tuple[str, str]]:
-    """Slurm's view of all its nodes, once none of these workers is on its way up, or when time is up."""
+    """Return Slurm's states of its nodes, after the last of these workers has registered or time is up."""
     began = time.monotonic()
     given_up: Container[str] | None = None
     while True:
@@ -124,64 +123,105 @@ def _ask(engine: Engine, node: str, *argv: str) -> str:
     return str(data["stdout"])
 
 
-def apply_plan(
-    engine: Engine,
-    cluster: Cluster,
-    plan: Plan,
-    survey: Survey,
-    goal: Goal,
-    artifacts: Path,
-    listener: Listener,
-    stop: Callable[[], bool],
-    run: Run,
-    plans: Plans = no_plans,
-    arriving: Mapping[str, Arrive] | None = None,
-) -> ApplyResult:
-    """Run the plan, admit workers, and verify what changed or was not verified yet.
+@dataclass(frozen=True)
+class Apply:
+    """A plan to carry out, the state of the nodes before, and the run."""
 
-    Where no role brings a scheduler, nothing is admitted or verified. `arriving`:
-    nodes that are being installed.
-    """
-    _fetch_artifacts(engine, plan, artifacts, listener)
-    observed = survey.observed
-    recorded = _recorded(engine, cluster, plan, survey.head, listener)
-    listener.nodes([*plan.touched, *(leaver.node for leaver in plan.changes.leaving)])
-    with listener.phase("configure"):
-        leaving = frozenset(leaver.node for leaver in plan.changes.leaving)
-        listen = watched(engine, leaving, arriving or {}, listener.event)
-        result = execute(plan, goal.secrets, engine, listen, stop, run, _looked(observed), arriving or {})
-    controller, scheduler = cluster.slurm.controller, plan.policy.scheduler
-    configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
-    why_not = None
-    if result.interrupted:
-        why_not = "interrupted before verification"
-    elif not scheduler:
-        why_not = "not verified: none of these roles brings a scheduler"
-    elif controller in result.lost:
-        why_not = f"not verified: {controller} is unreachable"
-    elif configured is not None and configured.status != "done":
-        why_not = f"not verified: {scheduler} on {controller} is not done"
-    if why_not is not None:
-        return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
-    with listener.phase("admit"):
-        settle_s = SETTLE_S if _may_change(plan) else 0.0
-        workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
-        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
-        short = {shortfall.node for shortfall in admission.shortfalls}  # drained for what they lack, and named with it
-        down = () if admission.error else tuple(worker for worker in workers.down() if worker.node not in short)
-    if admission.error:
-        note = f"not verified: Slurm: {admission.error}"
-        return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
-    resumed = [order.node for order in admission.ordered if order.action == "resume"]
-    recorded = after(cluster, recorded, resumed)
-    head_of_tests = EngineHead(engine, controller, owner(run), stop)
-    try:
-        out = left_out(result, admission, down)
-        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.policy.verify, out, listener, plans=plans)
-    except StoppedError:
-        result.interrupted = True
-        tests = Verified(recorded=recorded, note="interrupted while it was verified")
-    return ApplyResult(result, admission, tests, down=down)
+    engine: Engine
+    site: Site
+    plan: Plan
+    survey: Survey
+    goal: Goal
+    run: Run
+    listener: Listener
+    stop: Callable[[], bool]
+    arriving: Mapping[str, Arrive] = field(default_factory=dict)  # nodes that are being installed
+
+    def carry_out(self) -> ApplyResult:
+        """Run the plan, admit workers, and verify what changed or was not verified yet.
+
+        Where no role brings a scheduler, nothing is admitted or verified.
+        """
+        self._fetch_artifacts()
+        recorded = _recorded(self.engine, self.site.cluster, self.plan, self.survey.head, self.listener)
+        result = self._configure()
+        reason = self._unverifiable(result)
+        if reason is not None:
+            return ApplyResult(result, tests=Verified(recorded=recorded, note=reason))
+        admission, down = self._admit(result)
+        if admission.error:
+            note = f"not verified: Slurm: {admission.error}"
+            return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
+        tests = self._verify(result, admission, down, recorded)
+        return ApplyResult(result, admission, tests, down=down)
+
+    def _fetch_artifacts(self) -> None:
+        """Fetch the depot's files, and Ansible's collections.
+
+        It can take minutes, in which the lease must stay alive.
+        """
+
+        def progress(text: str) -> None:
+            self.listener.detail(text)
+            if isinstance(self.engine, Lease):
+                self.engine.stay_alive()
+
+        changes, folder = self.plan.changes, artifacts_path()
+        archives = tuple(dict.fromkeys(collection.archive for collection in changes.collections))
+        if changes.artifacts or archives:
+            with self.listener.phase("fetch artifacts"):
+                fetch((*changes.artifacts, *archives), folder, progress, self.listener.tally)
+                unpack(changes.collections, folder)
+
+    def _configure(self) -> RunResult:
+        leaving = [leaver.node for leaver in self.plan.changes.leaving]
+        self.listener.nodes([*self.plan.touched, *leaving])
+        with self.listener.phase("configure"):
+            listen = watched(self.engine, frozenset(leaving), self.arriving, self.listener.event)
+            start = StartState(_observed_facts(self.survey.observed), self.arriving)
+            return execute(self.plan, self.goal.secrets, self.engine, listen, self.stop, self.run, start)
+
+    def _unverifiable(self, result: RunResult) -> str | None:
+        """Return the reason for which no worker is admitted and no test runs; None if there is none."""
+        controller, scheduler = self.site.cluster.slurm.controller, self.plan.policy.scheduler
+        configured = result.outcomes.get(controller, {}).get(scheduler) if scheduler else None
+        if result.interrupted:
+            return "interrupted before verification"
+        if not scheduler:
+            return "not verified: none of these roles brings a scheduler"
+        if controller in result.lost:
+            return f"not verified: {controller} is unreachable"
+        if configured is not None and configured.status != "done":
+            return f"not verified: {scheduler} on {controller} is not done"
+        return None
+
+    def _admit(self, result: RunResult) -> tuple[Admission, tuple[DownWorker, ...]]:
+        """Return the admission, and the other workers that take no job."""
+        observed, plan = self.survey.observed, self.plan
+        with self.listener.phase("admit"):
+            settle_s = SETTLE_S if _may_change(plan) else 0.0
+            names = _in_slurm(plan, self.survey, result)
+            workers = _Workers(self.engine, self.site.cluster, self.goal.desired, plan, names, observed)
+            admission = admit(self.engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
+            # Slurm's reason already names the shortfall of these.
+            short = {shortfall.node for shortfall in admission.shortfalls}
+            down = () if admission.error else tuple(worker for worker in workers.down() if worker.node not in short)
+        return admission, down
+
+    def _verify(
+        self, result: RunResult, admission: Admission, down: Sequence[DownWorker], recorded: Recorded
+    ) -> Verified:
+        cluster = self.site.cluster
+        resumed = [order.node for order in admission.ordered if order.action == "resume"]
+        recorded = after(cluster, recorded, resumed)
+        head = EngineHead(self.engine, cluster.slurm.controller, owner(self.run), self.stop)
+        setup = SmokeSetup(self.engine, head, cluster, self.listener, plans=self.site.fabric_plans)
+        try:
+            out = left_out(result, admission, down)
+            return run_tests(setup, recorded, self.plan.policy.verify, out)
+        except StoppedError:
+            result.interrupted = True
+            return Verified(recorded=recorded, note="interrupted while it was verified")
 
 
 @dataclass
@@ -193,59 +233,61 @@ class _Workers:
     desired: Desired
     plan: Plan
     names: Sequence[str]
-    seen: Mapping[str, Observation]  # before anything was changed
+    observed: Mapping[str, Observation]  # before the run changed anything
     explained: dict[str, DownWorker] = field(default_factory=dict)
 
     def lost(self, names: Sequence[str]) -> set[str]:
-        """Return those that will not register, since a cause is known."""
+        """Return the workers that will not register, since a cause is known."""
         self._explain(down_workers.look(self.engine, self.cluster, names, {}))
         return {name for name in names if name in self.explained and self.explained[name].causes}
 
     def down(self) -> tuple[DownWorker, ...]:
-        """Return those that take no job; as the plan has them where none can have come back."""
+        """Return the workers that take no job; those of the plan if none can have registered since."""
         if not _may_change(self.plan):
             return self.plan.state.down
-        again = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
-        before = {name: seen for name, seen in self.seen.items() if name not in again}
-        found = down_workers.look(self.engine, self.cluster, self.names, before)
-        self._explain(found)
-        return tuple(_as_now(worker, self.explained[worker.node]) for worker in found if worker.node in self.explained)
+        changed = {*self.plan.touched, *(worker.node for worker in self.plan.state.down)}
+        before = {name: observation for name, observation in self.observed.items() if name not in changed}
+        workers = down_workers.look(self.engine, self.cluster, self.names, before)
+        self._explain(workers)
+        return tuple(
+            _with_causes(worker, self.explained[worker.node]) for worker in workers if worker.node in self.explained
+        )
 
-    def _explain(self, found: Sequence[DownWorker]) -> None:
-        new = [worker for worker in found if worker.node not in self.explained]
+    def _explain(self, workers: Sequence[DownWorker]) -> None:
+        new = [worker for worker in workers if worker.node not in self.explained]
         explained = down_workers.explained(self.engine, self.cluster, self.desired, new)
         self.explained |= {worker.node: worker for worker in explained}
 
 
-def _as_now(worker: DownWorker, known: DownWorker) -> DownWorker:
-    return replace(worker, reason=worker.reason or known.reason, causes=known.causes, checked=known.checked)
+def _with_causes(worker: DownWorker, explained: DownWorker) -> DownWorker:
+    return replace(worker, reason=worker.reason or explained.reason, causes=explained.causes, checked=explained.checked)
 
 
 def _may_change(plan: Plan) -> bool:
-    """Whether workers may register: after a change, or since their fault was fixed by hand a moment ago."""
+    """Return True if workers may register: after a change, or after a fix by hand a moment ago."""
     return plan.pending or any(not worker.causes for worker in plan.state.down)
 
 
 def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
     """Return the nodes of the plan that were configured before, or just now to the end."""
-    done = {
+    finished = {
         node
         for node, outcomes in result.outcomes.items()
         if outcomes and all(outcome.status in ("done", "failed") for outcome in outcomes.values())
     }
-    known = done | {*down_workers.configured(survey.observed)}
-    return [name for name in plan.nodes if name in known and name not in result.lost]
+    configured = finished | {*down_workers.configured(survey.observed)}
+    return [name for name in plan.nodes if name in configured and name not in result.lost]
 
 
 def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
     """Return the last facts of nodes, by name, without lost nodes; drivers report only when observed."""
-    looked = _looked(observed)
-    facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
+    earlier = _observed_facts(observed)
+    facts = earlier | {name: {**earlier.get(name, {}), **later} for name, later in result.facts.items()}
     return {name: node_facts for name, node_facts in facts.items() if name not in result.lost}
 
 
-def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
-    return {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
+def _observed_facts(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
+    return {name: dict(observation.facts) for name, observation in observed.items() if observation.facts}
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, listener: Listener) -> Recorded:
@@ -262,7 +304,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, l
 
 
 def left_out(result: RunResult, admission: Admission, down: Sequence[DownWorker] = ()) -> dict[str, str]:
-    """Workers that tests must not count on, and why."""
+    """Return workers that tests must not use, with the reason."""
     out = {node: UNREACHABLE + reason for node, reason in result.lost.items()}
     for node, roles in result.failed().items():
         out.setdefault(node, f"{roles[0][0]} failed")
@@ -277,21 +319,3 @@ def left_out(result: RunResult, admission: Admission, down: Sequence[DownWorker]
     for worker in down:
         out.setdefault(worker.node, worker.sentence)
     return out
-
-
-def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listener) -> None:
-    """Fetch what the depot will be handed, and Ansible's collections.
-
-    It can take minutes, in which the lease must stay alive.
-    """
-
-    def progress(text: str) -> None:
-        listener.detail(text)
-        if isinstance(engine, Lease):
-            engine.stay_alive()
-
-    archives = tuple(dict.fromkeys(collection.archive for collection in plan.changes.collections))
-    if plan.changes.artifacts or archives:
-        with listener.phase("fetch artifacts"):
-            fetch((*plan.changes.artifacts, *archives), folder, progress, listener.tally)
-            unpack(plan.changes.collections, folder)

@@ -1,4 +1,4 @@
-"""Workers that take no job: found in the controller's answers, and asked for the cause."""
+"""Workers that take no job: detection from the controller's answers, and the cause from the workers."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ from hpcforge.slurm.down_nodes import (
 )
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
 
-_HEAD_S = 10.0  # with the workers' time, a cause is known within 30 s
+_HEAD_S = 10.0  # with the workers' time, a cause is determined within 30 s
 _WORKERS_S = 18.0
-_MOST_ASKED = 32  # workers: what more of them have is likely the same
+_MOST_ASKED = 32  # workers: further ones likely have the same cause
 _MOST_OBSTACLES = 5
 _SLURMD_REQUESTS = "slurmd_requests"
-# As a user without rights, for root alone: of no use to a reader of process lists.
+# A user without rights makes it, for root alone: a reader of process lists cannot use it.
 _CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "munge", "-n", "--restrict-uid=0"]
 
 
 def find(
-    cluster: Cluster, seen: Mapping[str, Observation], names: Collection[str], registered: Collection[str] = ()
+    cluster: Cluster, observed: Mapping[str, Observation], names: Collection[str], registered: Collection[str] = ()
 ) -> tuple[DownWorker, ...]:
     """Return those of the workers `names` that take no job by the answers of controller and workers, without causes.
 
     Some are suspects, which `explained` may leave out. `registered`: workers that have been configured, which Slurm has
     to list.
     """
-    head = seen[cluster.slurm.controller]
+    head = observed[cluster.slurm.controller]
     workers = [node.name for node in cluster.workers if node.name in names]
-    number = _number(cluster, head)
-    numbers = {name: _number(cluster, seen[name]) for name in workers if name in seen}
-    refusing = {name for name, other in numbers.items() if number and other not in (None, number)}
-    requests = {name: seen[name].answers.get(SLURM_REQUESTS, "") for name in numbers}
+    number = _slurm_uid(cluster, head)
+    numbers = {name: _slurm_uid(cluster, observed[name]) for name in workers if name in observed}
+    refusing = {name for name, worker_number in numbers.items() if number and worker_number not in (None, number)}
+    requests = {name: observed[name].answers.get(SLURM_REQUESTS, "") for name in numbers}
     return down_workers(
         workers,
         head.answers.get(SLURM_NODES, ""),
@@ -72,52 +72,62 @@ def find(
     )
 
 
-def _number(cluster: Cluster, seen: Observation) -> int | None:
+def _slurm_uid(cluster: Cluster, observation: Observation) -> int | None:
     """Return the number of slurmctld's account there; None where it is not known."""
-    return seen.accounts.users.get(cluster.os_of(seen.node).account("slurm")) if seen.accounts else None
+    return (
+        observation.accounts.users.get(cluster.os_of(observation.node).account("slurm"))
+        if observation.accounts
+        else None
+    )
 
 
-def configured(seen: Mapping[str, Observation]) -> list[str]:
+def configured(observed: Mapping[str, Observation]) -> list[str]:
     """Return the reachable nodes that hpcforge has configured before."""
-    return [name for name, node in seen.items() if node.unreachable is None and node.configured]
+    return [
+        name for name, observation in observed.items() if observation.unreachable is None and observation.configured
+    ]
 
 
 def look(
     engine: Engine, cluster: Cluster, names: Collection[str], before: Mapping[str, Observation]
 ) -> tuple[DownWorker, ...]:
-    """Ask the controller now, and workers that did not answer `before`; as `find`, of configured workers."""
+    """Ask the controller now, and workers without an answer in `before`; as `find`, for configured workers."""
     head = cluster.slurm.controller
     new = [name for name in names if name != head and name not in before]
-    requests = {name: _asking(probe_asks(cluster, name)) for name in new}
-    requests[head] = _asking({SLURM_NODES: list(SLURM_NODES_COMMAND), **probe_asks(cluster, head)})
+    requests = {name: _observe_request(probe_asks(cluster, name)) for name in new}
+    requests[head] = _observe_request({SLURM_NODES: list(SLURM_NODES_COMMAND), **probe_asks(cluster, head)})
     return find(cluster, {**before, **_answers(engine, requests, _HEAD_S)}, names, names)
 
 
-def _asking(asks: dict[str, list[str]]) -> Request:
+def _observe_request(asks: dict[str, list[str]]) -> Request:
     return {"verb": "observe", "wanted": [], "asks": asks, "folders": []}
 
 
 def explained(
-    engine: Engine, cluster: Cluster, desired: Desired, found: Sequence[DownWorker]
+    engine: Engine, cluster: Cluster, desired: Desired, workers: Sequence[DownWorker]
 ) -> tuple[DownWorker, ...]:
     """Ask the workers, and the controller about them; return them with causes, within 30 s.
 
     A drained worker is not asked: the reason of the drain is the cause. Suspects for which the second look of both
     sides gives no cause are left out.
     """
-    may_be_asked = sorted((worker for worker in found if worker.state != "drained"), key=lambda worker: worker.suspect)
-    asked = [worker.node for worker in may_be_asked][:_MOST_ASKED]
-    if not asked:
-        return tuple(found)
+    may_be_asked = sorted(
+        (worker for worker in workers if worker.state != "drained"), key=lambda worker: worker.suspect
+    )
+    names = [worker.node for worker in may_be_asked][:_MOST_ASKED]
+    if not names:
+        return tuple(workers)
     head = cluster.slurm.controller
-    of_head = _answers(engine, {head: _of_head(cluster, asked)}, _HEAD_S)[head]
-    credential = of_head.answers.get("credential", "").strip()
-    requests = {name: _of_worker(cluster, desired, name, credential) for name in asked}
-    seen = _answers(engine, requests, _WORKERS_S)
-    known = {w.node: _with_causes(cluster, w, of_head, seen[w.node]) for w in found if w.node in seen}
-    several = any(worker.suspect and known.get(worker.node) for worker in found)  # the others are likely no better
-    known |= {w.node: w for w in found if w.node not in known and (several or not w.suspect)}
-    return tuple(worker for name in (worker.node for worker in found) if (worker := known.get(name)))
+    head_observation = _answers(engine, {head: _head_request(cluster, names)}, _HEAD_S)[head]
+    credential = head_observation.answers.get("credential", "").strip()
+    requests = {name: _worker_request(cluster, desired, name, credential) for name in names}
+    observed = _answers(engine, requests, _WORKERS_S)
+    by_name = {
+        w.node: _with_causes(cluster, w, head_observation, observed[w.node]) for w in workers if w.node in observed
+    }
+    several = any(worker.suspect and by_name.get(worker.node) for worker in workers)  # the others are likely no better
+    by_name |= {w.node: w for w in workers if w.node not in by_name and (several or not w.suspect)}
+    return tuple(worker for name in (worker.node for worker in workers) if (worker := by_name.get(name)))
 
 
 def silent_controller(engine: Engine, cluster: Cluster, desired: Desired, head: Observation) -> tuple[DownWorker, ...]:
@@ -127,7 +137,7 @@ def silent_controller(engine: Engine, cluster: Cluster, desired: Desired, head: 
         return ()
     os = cluster.os_of(head.node)
     asks = controller_questions(os.unit("slurmctld.service"), os.unit("munge.service"))
-    answers = _answers(engine, {head.node: _asking(asks)}, _HEAD_S)[head.node].answers
+    answers = _answers(engine, {head.node: _observe_request(asks)}, _HEAD_S)[head.node].answers
     return (DownWorker(head.node, "", causes=controller_causes(head.node, answers)),)
 
 
@@ -135,17 +145,17 @@ def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) 
     return ask(engine, requests, Waits(lambda _: None, None), timeout_s)
 
 
-def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
+def _head_request(cluster: Cluster, names: Sequence[str]) -> Request:
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
         _SLURMD_REQUESTS: slurmd_requests(names, SECOND_LIMIT_S),
         "credential": list(_CREDENTIAL),
         worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
     }
-    return _asking(asks)
+    return _observe_request(asks)
 
 
-def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
+def _worker_request(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
     os = cluster.os_of(name)
     units = os.unit("slurmd.service"), os.unit("munge.service")
     # Checks may wait for half a minute.
@@ -164,39 +174,47 @@ def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -
     }
 
 
-def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, seen: Observation) -> DownWorker | None:
+def _with_causes(
+    cluster: Cluster, worker: DownWorker, head_observation: Observation, observation: Observation
+) -> DownWorker | None:
     """Return a worker with the causes, or with what was checked; None for a suspect that may well be healthy."""
-    still = still_suspect(worker, of_head.answers.get(SLURM_NODES, ""))
-    if seen.unreachable is not None:
-        if worker.suspect and not still and worker.node not in worker_ports.silent(cluster, of_head.answers):
+    still = still_suspect(worker, head_observation.answers.get(SLURM_NODES, ""))
+    if observation.unreachable is not None:
+        if worker.suspect and not still and worker.node not in worker_ports.silent(cluster, head_observation.answers):
             return None
-        return replace(worker, checked=f"{worker.node} did not answer hpcforge: {seen.unreachable}")
-    answers = _worker_answers(cluster, worker.node, of_head, seen)
-    known = causes(answers)
-    both = SLURM_REQUESTS in seen.answers and _SLURMD_REQUESTS in of_head.answers
+        return replace(worker, checked=f"{worker.node} did not answer hpcforge: {observation.unreachable}")
+    answers = _worker_answers(cluster, worker.node, head_observation, observation)
+    reasons = causes(answers)
+    both_answered = SLURM_REQUESTS in observation.answers and _SLURMD_REQUESTS in head_observation.answers
     if worker.suspect and (answers.cut_off or still) and causes(replace(answers, obstacles=())):
-        return replace(worker, reason=worker.reason or (answers.evidence if answers.cut_off else ""), causes=known)
-    if worker.suspect and (not still or worker.state == COMPLETING or (both and not answers.cut_off)):
+        return replace(worker, reason=worker.reason or (answers.evidence if answers.cut_off else ""), causes=reasons)
+    if worker.suspect and (not still or worker.state == COMPLETING or (both_answered and not answers.cut_off)):
         return None
-    return replace(worker, causes=known, checked="" if known else checked(answers))
+    return replace(worker, causes=reasons, checked="" if reasons else checked(answers))
 
 
-def _worker_answers(cluster: Cluster, node: str, of_head: Observation, seen: Observation) -> WorkerAnswers:
+def _worker_answers(
+    cluster: Cluster, node: str, head_observation: Observation, observation: Observation
+) -> WorkerAnswers:
     head = cluster.slurm.controller
-    clocks = {name: answer.clock for name, answer in ((head, of_head), (node, seen)) if answer.clock is not None}
+    clocks = {
+        name: answer.clock
+        for name, answer in ((head, head_observation), (node, observation))
+        if answer.clock is not None
+    }
     off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == node and abs(clock.off_s) > 60]
     services = worker_ports.services(cluster, node)
-    unreached = worker_ports.failures(seen.answers.get("ports", ""))
-    obstacles = seen.obstacles[:_MOST_OBSTACLES]
+    unreached = worker_ports.failures(observation.answers.get("ports", ""))
+    obstacles = observation.obstacles[:_MOST_OBSTACLES]
     return WorkerAnswers(
         node,
         head,
-        seen.answers,
-        (_number(cluster, seen), _number(cluster, of_head)),
+        observation.answers,
+        (_slurm_uid(cluster, observation), _slurm_uid(cluster, head_observation)),
         off[0] if off else "",
-        worker_ports.silent(cluster, of_head.answers).get(node, ""),
-        [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],
-        [f"{node}: {thing['kind']} {thing['name']}: {thing['why']}" for thing in obstacles],
-        sorted(seen.answers.get(SLURM_REQUESTS, "").split()),
-        node in of_head.answers.get(_SLURMD_REQUESTS, "").split(),
+        worker_ports.silent(cluster, head_observation.answers).get(node, ""),
+        [f"{services[port]} ({port}): {reason}" for port, reason in unreached.items() if port in services],
+        [f"{node}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}" for obstacle in obstacles],
+        sorted(observation.answers.get(SLURM_REQUESTS, "").split()),
+        node in head_observation.answers.get(_SLURMD_REQUESTS, "").split(),
     )

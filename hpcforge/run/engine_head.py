@@ -12,8 +12,8 @@ from hpcforge.run.result import Run
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
 
-_SLICE_S = 0.2  # how soon whoever waits looks up
-_LATE_S = 300.0  # after its time limit a command has a result, also where a connection had to be made first
+_SLICE_S = 0.2  # the interval of `meanwhile`
+_LATE_S = 300.0  # beyond the time limit of a command, for a new connection
 
 
 def _never() -> bool:
@@ -22,7 +22,7 @@ def _never() -> bool:
 
 @dataclass
 class EngineHead:
-    """Commands on a node, for a run. Nothing else may be under way: what other tasks say is dropped."""
+    """Commands on a node, for a run. No other task may be running: its events are dropped."""
 
     engine: Engine
     node: str
@@ -31,7 +31,7 @@ class EngineHead:
     clock: Callable[[], float] = time.monotonic
     _begun: set[str] = field(default_factory=set)
     _ended: dict[str, Completed] = field(default_factory=dict)
-    _told: str | None = None  # the command under way whose end nobody waits for
+    _background: str | None = None  # the running command that no caller waits for
 
     def run(
         self,
@@ -43,7 +43,7 @@ class EngineHead:
         aside: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Completed:
-        """One command, as root where no user is named."""
+        """Run one command, as root without a user."""
         task = self._begin(argv, stdin, user, timeout_s, aside)
         due_s = self.clock() + timeout_s + _LATE_S
         while task not in self._ended:
@@ -57,11 +57,11 @@ class EngineHead:
 
     def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
         """Begin a command, aside, unless the last one has not ended yet."""
-        if self._told is None or self._ended.pop(self._told, None) is not None:
-            self._told = self._begin(argv, "", None, timeout_s, aside=True)
+        if self._background is None or self._ended.pop(self._background, None) is not None:
+            self._background = self._begin(argv, "", None, timeout_s, aside=True)
 
     def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Wait, and hear what comes."""
+        """Wait, and take events."""
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
             self._listen(min(_SLICE_S, left_s))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, NodeProgram
@@ -19,17 +18,17 @@ from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage, remove
 from hpcforge.run.stages import Arrive, NodeState, last_look, leaving_stages, stages
 from hpcforge.slurm.jobs import asked_for
 
-# What the roles of nodes need of each other, while a plan is walked.
+# Dependencies between roles of nodes, during a run.
 Pair = tuple[str, str]  # a role of a node: (node, role)
 
 
 class RoleDependencies:
-    """The needs of a plan; `outcomes`, by node and role, is read as the walk writes it."""
+    """The needs of a plan. The executor writes `outcomes` (by node and role) meanwhile."""
 
     def __init__(self, plan: Plan, outcomes: Mapping[str, Mapping[str, RoleOutcome]]) -> None:
         self._plan, self._outcomes = plan, outcomes
         self._needs = {
-            (node, step.role): [(other, need.role) for need in change.needs for other in need.nodes]
+            (node, step.role): [(provider, need.role) for need in change.needs for provider in need.nodes]
             for step in plan.changes.steps
             for node, change in step.changes.items()
         }
@@ -48,14 +47,14 @@ class RoleDependencies:
         return pair in self._needs and role not in self._outcomes[node]
 
     def lost(self, node: str, role: str, stage: Stage) -> str | None:
-        """Why a role cannot go through a stage any more; None while it can."""
-        return next((why for why in map(self._lost, self._before(node, role, stage)) if why), None)
+        """Return the reason for which a role cannot pass a stage any more; None while it can."""
+        return next((reason for reason in map(self._lost, self._before(node, role, stage)) if reason), None)
 
     def _before(self, node: str, role: str, stage: Stage) -> Iterator[Pair]:
         yield from self.of(node, role)
         controller = self._plan.policy.controller
         if role in stage.barrier and node != controller and (controller, role) in self._needs:
-            yield controller, role  # a key that the controller has not got would cut everybody off
+            yield controller, role  # a key that the controller lacks would cut off all nodes
 
     def _lost(self, pair: Pair) -> str | None:
         node, role = pair
@@ -70,8 +69,21 @@ class RoleDependencies:
 
 
 _WAIT_S = 0.5
-_NONE_ARRIVE: Mapping[str, Arrive] = MappingProxyType({})
-CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
+CLOCK = "clock"  # the role name of a node that is refused because of its clock
+
+
+@dataclasses.dataclass(frozen=True)
+class StartState:
+    """The state of nodes before a run, by name.
+
+    `arriving`: nodes that are being installed; the stages of such a node's arrival replace those of the plan.
+    """
+
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # as observed, with GPU drivers
+    arriving: Mapping[str, Arrive] = dataclasses.field(default_factory=dict)
+
+
+_NOTHING_KNOWN = StartState()
 
 
 def execute(
@@ -81,26 +93,21 @@ def execute(
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
     run: Run,
-    looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    arriving: Mapping[str, Arrive] = _NONE_ARRIVE,
+    start: StartState = _NOTHING_KNOWN,
 ) -> RunResult:
-    """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
+    """Carry out the plan. After `stop()` turns true running stages finish and no other starts.
 
-    `looked`: the observed facts of nodes by name, with GPU drivers. `arriving`: nodes that are being installed; what
-    the plan has for such a node is replaced by what it arrives with.
-
-    `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
-    ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
-    "returned" when a worker is back in service before the others have had their turn;
-    "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
-    has no more.
+    `listen` gets every event of the engines, and the executor's own, by kind: "settled" (role, status, detail) when a
+    role has ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) during a restart;
+    "returned" when a worker is back in service before other nodes begin; "stage" (name, roles; its task) when a node
+    begins one; "ended" (status: done, failed, deferred or other) when it has no more.
     """
-    walker = _Executor(plan, secrets, engine, listen, run, looked, arriving)
+    walker = _Executor(plan, secrets, engine, listen, run, start)
     walker.start_what_can()
     while walker.busy():
-        if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
+        if not walker.runs():  # roles have one order on all nodes, so this is a bug of hpcforge: never spin on it
             raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
-        for event in _come(engine, len(walker.nodes)):
+        for event in _next_events(engine, len(walker.nodes)):
             listen(event)
             walker.take(event)
         if stop():
@@ -109,21 +116,21 @@ def execute(
     return walker.result
 
 
-def _come(engine: Engine, most: int) -> Iterator[Event]:
+def _next_events(engine: Engine, most: int) -> Iterator[Event]:
     """Return new events up to a limit; waits a little for the first.
 
     Scanning for startable nodes is O(n); doing it per event would be O(n^2), so events are batched.
     """
     event = engine.next(_WAIT_S)
-    for left in reversed(range(most)):
+    for remaining in reversed(range(most)):
         if event is None:
             return
         yield event
-        event = engine.next(0.0) if left else None
+        event = engine.next(0.0) if remaining else None
 
 
 class _Executor:
-    """The state of a walk: what waits, what runs, how each role ended."""
+    """The state of a run: waiting and running stages, and the outcome of each role."""
 
     def __init__(
         self,
@@ -132,15 +139,17 @@ class _Executor:
         engine: Engine,
         listen: Callable[[Event], None],
         run: Run,
-        looked: Mapping[str, Mapping[str, Any]],
-        arriving: Mapping[str, Arrive],
+        start: StartState,
     ) -> None:
-        self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
+        self.plan, self.engine, self.listen, self.start = plan, engine, listen, start
         self.order = Order(plan)
-        self.workers = {worker.node: worker for worker in plan.policy.declared}  # but those that leave the cluster
+        self.workers = {
+            worker.node: worker for worker in plan.policy.declared
+        }  # without workers that leave the cluster
         self.turns = Rollout(self.order)
         self.nodes = {
-            name: NodeState(name, deque(stages(plan, name, secrets, run)), arriving.get(name)) for name in plan.touched
+            name: NodeState(name, deque(stages(plan, name, secrets, run)), start.arriving.get(name))
+            for name in plan.touched
         }
         self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.state.unreachable))
         self.needs = RoleDependencies(plan, self.result.outcomes)
@@ -154,24 +163,24 @@ class _Executor:
             jobs, asking = plan.state.jobs.get(leaver.node, ()), plan.state.asked_for.get(leaver.node, ())
             if leaver.unknown is not None:
                 self._end(self.nodes[leaver.node], RoleOutcome("failed", leaver.unknown))
-            elif why := leaver.kept_for(jobs):
-                self._end(self.nodes[leaver.node], RoleOutcome("deferred", why))
+            elif reason := leaver.kept_for(jobs):
+                self._end(self.nodes[leaver.node], RoleOutcome("deferred", reason))
             elif asking and leaver.worker:
                 self._end(self.nodes[leaver.node], RoleOutcome("deferred", asked_for(leaver.node, asking)))
             elif leaver.unreachable is not None:
                 self.result.abandoned[leaver.node] = leaver.unreachable
                 self._end(self.nodes[leaver.node], RoleOutcome("unreachable", leaver.unreachable))
-        self.open = dict(self.nodes)  # those that have not ended
-        self.lacking: dict[str, list[str]] = {}  # role that happens together -> nodes that have yet to get its files
+        self.open = dict(self.nodes)  # nodes that have not ended
+        self.lacking: dict[str, list[str]] = {}  # role with the shape `together` -> nodes without its files yet
 
     def _settle_refused(self, plan: Plan) -> None:
-        """Settle what fails before it begins: nodes whose clock is wrong, and roles with something in their way."""
+        """Settle failures before the start: nodes with a wrong clock, and roles with an obstacle."""
         for clock in plan.state.clocks:
             if clock.refused:
                 self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.state.refused[clock.node]))
         in_the_way: dict[tuple[str, str], list[str]] = {}
-        for thing in plan.state.obstacles:
-            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for obstacle in plan.state.obstacles:
+            in_the_way.setdefault((obstacle.node, obstacle.role), []).append(obstacle.said)
         for (name, role), reasons in in_the_way.items():
             self._settle(name, role, RoleOutcome("failed", "; ".join(reasons)))
 
@@ -205,7 +214,7 @@ class _Executor:
             self._restart(node)
             self._arrive(node)
         settled = True
-        while settled:  # a role that is skipped on one node may let another node see that it must skip too
+        while settled:  # a role skipped on one node may make another node skip it
             settled = False
             self._keep_up()
             for node in tuple(self.open.values()):
@@ -224,11 +233,11 @@ class _Executor:
                 self._note(node)
 
     def _keep_up(self) -> None:
-        """Bring up to date what is kept of all nodes."""
+        """Update the records of all nodes."""
         self.lacking = {}
         for node in tuple(self.open.values()):
             self._note(node)
-            if node.arrive is not None:  # it has no older files that the new ones of the others could not stand
+            if node.arrive is not None:  # it has no older files that conflict with new files of other nodes
                 continue
             for stage in (*([node.running] if node.running else ()), *node.queue):
                 for role in stage.roles if stage.brings_files else ():
@@ -236,7 +245,7 @@ class _Executor:
                         self.lacking.setdefault(role, []).append(node.name)
 
     def _note(self, node: NodeState) -> None:
-        """Whether it has begun, and ended."""
+        """Record the beginning and the end of a node."""
         if node.begun or node.drain:
             self.turns.begin(node.name)
         if node.ended and not self._goes_back(node):
@@ -258,11 +267,11 @@ class _Executor:
         return not node.back.over
 
     def _may_go_back(self, node: NodeState) -> bool:
-        """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
-        others = (other for other in self.open.values() if other is not node and not other.begun)
+        """Return True if it was drained, is done and has no shortfall; else it is judged at the end of the run."""
+        waiting = (peer for peer in self.open.values() if peer is not node and not peer.begun)
         if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
             return False
-        if not any(other.name in self.order.limited for other in others):
+        if not any(peer.name in self.order.limited for peer in waiting):
             return False
         worker = self.workers.get(node.name)
         if (
@@ -275,7 +284,7 @@ class _Executor:
 
     def _facts(self, node: NodeState) -> Mapping[str, Any]:
         """Return its last facts; drivers report only when observed."""
-        return {**self.looked.get(node.name, {}), **self.result.facts.get(node.name, {})}
+        return {**self.start.facts.get(node.name, {}), **self.result.facts.get(node.name, {})}
 
     def _start(self, node: NodeState, stage: Stage) -> None:
         node.running, node.errors = stage, {}
@@ -294,7 +303,7 @@ class _Executor:
         node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
 
     def _restart(self, node: NodeState) -> None:
-        """Go on with a node's restart, if it is at one."""
+        """Continue a node's restart, if there is one."""
         reboot = node.reboot
         if reboot is None:
             return
@@ -318,11 +327,11 @@ class _Executor:
             self._end(node, RoleOutcome("unreachable", arrival.why))
             return
         before, node.queue = node.roles, deque(arrival.stages)
-        gone = tuple(role for role in before if role not in node.roles)
-        self._settle_all(node.name, gone, RoleOutcome("done"))  # nothing to do after all
+        dropped = tuple(role for role in before if role not in node.roles)
+        self._settle_all(node.name, dropped, RoleOutcome("done"))  # nothing to do after all
 
     def _waits(self, node: NodeState, stage: Stage) -> bool:
-        return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
+        return any(map(self.needs.open, stage.after)) or self._lacks_files(node, stage)
 
     def _in_the_way(self, node: NodeState | None, stage: Stage | None) -> bool:
         """Return True while a node that all others need, as the controller or on the way to them, restarts or is
@@ -336,7 +345,7 @@ class _Executor:
         if stage is not None and stage.confirms:
             return restarts
         if node in hubs and stage is not None and stage.restarts:
-            return any(other.at_work for other in self.nodes.values() if other is not node)
+            return any(peer.at_work for peer in self.nodes.values() if peer is not node)
         return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
 
     def _about_to_restart(self, hub: NodeState) -> bool:
@@ -344,10 +353,10 @@ class _Executor:
         return next_ is not None and next_.restarts and not self._waits(hub, next_)
 
     def _begin(self, node: NodeState) -> bool:
-        """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
+        """Let a node begin at its turn, without jobs on it; return True if it will not begin."""
         if node.arrive is not None or self._in_the_way(node, None):
             return False
-        if node.name == self.plan.policy.controller and self.leaving and not self._left(node):
+        if node.name == self.plan.policy.controller and self.leaving and not self._leaving_ended(node):
             return node.ended
         if node.drain is None and node.name not in self.leaving:
             begin = self.turns.may_begin(node.name)
@@ -356,29 +365,31 @@ class _Executor:
                 return True
             if not begin.now:
                 return False
-        if self._emptied(node):
+        if self._is_empty(node):
             node.begun = True
         return node.ended
 
-    def _left(self, controller: NodeState) -> bool:
+    def _leaving_ended(self, controller: NodeState) -> bool:
         """Return True when no leaving node blocks the controller's new configuration."""
         if not all(self.nodes[name].ended for name in self.leaving):
             return False
         for name in self.leaving:
-            kept = [o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")]
-            if kept:
-                self._end(controller, RoleOutcome("deferred", f"{name} has not left: {kept[0].detail}"))
+            blocking = [
+                o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")
+            ]
+            if blocking:
+                self._end(controller, RoleOutcome("deferred", f"{name} has not left: {blocking[0].detail}"))
                 return False
         return True
 
-    def _emptied(self, node: NodeState) -> bool:
+    def _is_empty(self, node: NodeState) -> bool:
         """Return True when the change disturbs no job."""
         if not self._has_to_be_empty(node.name):
             return True
         if node.drain is None:
-            why = "leaves the cluster" if node.name in self.leaving else "is being changed"
+            reason = "leaves the cluster" if node.name in self.leaving else "is being changed"
             limit_s, leaves = self.plan.policy.rollout.busy_wait_s, node.name in self.leaving
-            node.drain = Drain(self.engine, self.plan.policy.controller, node.name, why, limit_s, leaves)
+            node.drain = Drain(self.engine, self.plan.policy.controller, node.name, reason, limit_s, leaves)
             node.drain.begin()
             self._say(node.name, "draining", ", ".join(self.plan.state.jobs.get(node.name, ())))
         node.drain.go_on()
@@ -391,9 +402,9 @@ class _Executor:
     def _has_to_be_empty(self, node: str) -> bool:
         return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
-    def _gathering(self, node: NodeState, stage: Stage) -> bool:
+    def _lacks_files(self, node: NodeState, stage: Stage) -> bool:
         """Return True until all nodes of a role with the shape `together` have their files."""
-        return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
+        return any(name != node.name for role in stage.barrier for name in self.lacking.get(role, ()))
 
     def _without_lost_roles(self, node: NodeState) -> Stage | None:
         """Return the node's next stage without the roles that cannot be done; None if none is left."""
@@ -403,14 +414,16 @@ class _Executor:
                 cause = self.needs.lost(node.name, role, stage)
                 if cause:
                     self._settle(node.name, role, RoleOutcome("skipped", cause))
-        left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
-        if stage.roles and not left:
+        remaining = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
+        if stage.roles and not remaining:
             return None
-        return stage if left == stage.roles else stage.only(left)
+        return stage if remaining == stage.roles else stage.only(remaining)
 
     def take(self, event: Event) -> None:
         """Account for one event."""
-        drains = self.nodes.values() if event.node == self.plan.policy.controller else ()  # they ask the controller
+        drains = (
+            self.nodes.values() if event.node == self.plan.policy.controller else ()
+        )  # their commands run on the controller
         if any(node.takes_of_controller(event) for node in drains):
             return
         node = self.nodes.get(event.node)
@@ -421,9 +434,9 @@ class _Executor:
         if event.kind == "failed":
             if event.data.get("kind") == "busy":
                 self.result.busy[node.name] = str(event.data.get("error"))
-            named = event.data.get("name") or ""
+            name = event.data.get("name") or ""
             role = node.running.label(str(event.data.get("role")))
-            node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
+            node.errors[role] = f"{name}: {event.data.get('error')}".removeprefix(": ")
         elif event.kind == "changed":
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
         elif event.kind == "remains":
@@ -432,7 +445,7 @@ class _Executor:
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), RoleOutcome("done"))
         elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
-            # A driver is only asked when a node is looked at: what it said last stands.
+            # Only an observation queries the driver: its last answer stays.
             self.result.facts[node.name] = {**self.result.facts.get(node.name, {}), **event.data["facts"]}
         elif event.kind == "result":
             self._end_stage(node, event.data)
@@ -441,12 +454,12 @@ class _Executor:
         stage, node.running = node.running, None
         assert stage is not None
         error = str(data.get("error") or "")
-        why = stage.lost(error) if data.get("unreachable") else None
+        reason = stage.lost(error) if data.get("unreachable") else None
         if isinstance(stage, FirstContactStage) and not data.get("ok") and not data.get("unreachable"):
-            why = error
-        if why is not None:
+            reason = error
+        if reason is not None:
             roles = stage.roles[:1] if isinstance(stage, FirstContactStage) else stage.roles
-            self._settle_all(node.name, roles, RoleOutcome("failed", why))
+            self._settle_all(node.name, roles, RoleOutcome("failed", reason))
             self._end(node, RoleOutcome("skipped", f"{stage.roles[0]} failed"))
             return
         if data.get("unreachable"):
@@ -462,9 +475,11 @@ class _Executor:
                 self._settle(node.name, role, RoleOutcome("failed", error or "; ".join(node.errors.values())))
             elif role in stage.completes:
                 skipped = [r for r in node.errors if (node.name, r) in self.needs.of(node.name, role)]
-                done = RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
-                self._settle(node.name, role, done)
-        worker = self.workers.get(node.name)  # whose driver may have told of what this has mended
+                outcome = (
+                    RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
+                )
+                self._settle(node.name, role, outcome)
+        worker = self.workers.get(node.name)  # its driver may have reported a fault that this stage fixed
         if not node.queue and not isinstance(stage, FinalCheckStage) and worker and not self.result.interrupted:
             node.queue += [last_look(node.name)] if has_to_be_asked_again(worker, self._facts(node)) else []
 
@@ -477,7 +492,7 @@ class _Executor:
         return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
 
     def _end(self, node: NodeState, outcome: RoleOutcome) -> None:
-        """Everything that the node still has to do ends like this."""
+        """Give the node's remaining roles this outcome."""
         self._settle_all(node.name, tuple(node.roles), outcome)
         node.queue.clear()
         node.begun = True
@@ -487,9 +502,9 @@ class _Executor:
             self._settle(node, role, outcome)
 
     def _settle(self, node: str, role: str, outcome: RoleOutcome) -> None:
-        """Record the first outcome of a role, and replace it only by a failure that shows after it was done."""
-        known = self.result.outcomes[node].get(role)
-        if known is None or (known.status == "done" and outcome.status == "failed"):
+        """Record the first outcome of a role; a later failure replaces "done"."""
+        previous = self.result.outcomes[node].get(role)
+        if previous is None or (previous.status == "done" and outcome.status == "failed"):
             self.result.outcomes[node][role] = outcome
             self.listen(Event(node, "", "settled", {"role": role, **dataclasses.asdict(outcome)}))
 

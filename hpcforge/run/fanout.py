@@ -21,7 +21,7 @@ def _ignore(_nodes: Collection[str]) -> None:
 def ask_all(
     engine: Engine, tasks: Sequence[Task], waits: Callable[[Collection[str]], None] = _ignore
 ) -> Iterator[Event]:
-    """Start the tasks and yield what they say as it comes, until each has its result.
+    """Start the tasks and yield their events, until each has its result.
 
     No other task may be running: its events are dropped. At least once a second `waits` gets the nodes without a
     result.
@@ -40,7 +40,7 @@ def ask_all(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a node said: the data of the event that was asked for, or why there is none; and its warnings."""
+    """A node's answer: the data of the expected event, or an error; and its warnings."""
 
     data: Mapping[str, Any] | None
     error: str = ""
@@ -64,12 +64,12 @@ def exchange(engine: Engine, task: NodeProgram) -> Answer:
     return Answer(data, "" if data is not None else error, tuple(warnings))
 
 
-# Progress messages while nodes have not answered: their names, and how long.
+# Progress messages with the nodes that have not answered, and the waiting time.
 
 
 FIRST_S = 5.0  # shorter waits are normal
-SLOW_S = 15.0  # and on a busy machine all nodes take longer
-LATER = 3  # times as long as half of the nodes took: longer than what is normal here
+SLOW_S = 15.0  # on a busy machine all nodes take longer
+LATER = 3  # times as long as half of the nodes took: longer than normal here
 EACH_S = 30.0
 
 
@@ -86,7 +86,7 @@ class Waits:
         self._say, self._always, self._clock = say, always, clock
         self._start_s = clock()
         self._next_s = SLOW_S
-        self._count, self._half_s = 0, 0.0  # nodes at first; when half of them had answered
+        self._count, self._half_s = 0, 0.0  # nodes at the start; the time at which half of them had answered
 
     def __call__(self, nodes: Collection[str]) -> None:
         """Report the nodes that have not answered yet."""

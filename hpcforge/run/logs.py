@@ -46,12 +46,12 @@ def read_logs(
         "last": last,
     }
     answer = exchange(engine, NodeProgram(f"logs:{time.monotonic_ns()}", keeper[0], request, _TIMEOUT_S))
-    return answer.error if answer.data is None else cast(LogsAnswer, answer.data)  # checked where it came in
+    return answer.error if answer.data is None else cast(LogsAnswer, answer.data)  # the engine has checked its form
 
 
 def seconds(since: str) -> float:
     """Return a span such as 90s, 15min, 2h or 7d in seconds. Raises UsageError for what is none."""
-    found = re.fullmatch(r"([1-9][0-9]{0,4})(s|min|h|d)", since)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})(s|min|h|d)", since)
+    if match is None:
         raise UsageError(f"--since {since}: not a time", "write 90s, 15min, 2h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]

@@ -27,22 +27,17 @@ from hpcforge.run.preflight import commit_warning, refuse_older
 from hpcforge.run.records.history import Copy
 from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
 from hpcforge.run.smoke_tests import planned
-from hpcforge.run.survey import Survey, survey
+from hpcforge.run.survey import Survey, survey_nodes
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
 def compare(
-    site: Site,
-    engines: Engines,
-    engine: Engine,
-    goal: Goal,
-    say: Callable[[str], None],
-    arriving: Collection[str] = (),
+    site: Site, engines: Engines, engine: Engine, goal: Goal, say: Callable[[str], None]
 ) -> tuple[Survey, Plan]:
     """Ask the nodes and compare their answers. `engine` is the engines, or the lease around them.
 
-    `arriving` are nodes that are being installed: the plan has all that a bare node gets.
+    The plan has all that a bare node gets for nodes that are being installed.
 
     Raises:
         OlderError: a newer hpcforge has been at work here.
@@ -50,47 +45,50 @@ def compare(
     """
 
     def look(goal: Goal) -> Survey:
-        found = survey(
+        machines = _inventory_machines(site)
+        survey = survey_nodes(
             engine,
             site.cluster,
             goal,
             lambda nodes: add_leaving(site, engines, nodes),
             say,
-            _known(site),
+            machines,
             kept_as=site.kept_as,
-            arriving=arriving,
         )
-        refuse_older(__version__, found.roster)
-        return found
+        refuse_older(__version__, survey.roster)
+        return survey
 
-    found = look(goal)
-    roster = without(found.roster, found.strangers)
+    survey = look(goal)
+    roster = without(survey.roster, survey.strangers)
     _refuse_renamed(site, roster, goal.nodes)
-    with_gone = revoking(site, goal, _gone(site, roster))
-    if with_gone is not goal:
-        found, goal = look(with_gone), with_gone
-    for name, seen in found.observed.items():
-        for text in seen.warnings:
+    with_revoked = revoking(site, goal, _keys_to_revoke(site, roster))
+    if with_revoked is not goal:
+        survey = look(with_revoked)
+    for name, observation in survey.observed.items():
+        for text in observation.warnings:
             say(f"{name}: {text}")
-    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, goal.scope, found.head)
+    return survey, _plan(site, engine, survey)
+
+
+def _plan(site: Site, engine: Engine, survey: Survey) -> Plan:
+    """Return the plan by these answers, with the workers that take no job and the tests after the changes."""
+    cluster, goal, head = site.cluster, survey.goal, survey.head
+    plan = diff(cluster, goal.desired, survey.observed, survey.leaving, goal.scope, head)
     down = down_workers.find(
-        site.cluster,
-        {**found.observed, site.cluster.slurm.controller: found.head},
-        down_workers.configured(found.observed),
+        cluster, {**survey.observed, cluster.slurm.controller: head}, down_workers.configured(survey.observed)
     )
     state = replace(
         plan.state,
         obstacles=tuple(with_line(site, obstacle) for obstacle in plan.state.obstacles),
         down=(
-            *down_workers.silent_controller(engine, site.cluster, goal.desired, found.head),
-            *down_workers.explained(engine, site.cluster, goal.desired, down),
+            *down_workers.silent_controller(engine, cluster, goal.desired, head),
+            *down_workers.explained(engine, cluster, goal.desired, down),
         ),
     )
-    recorded = load(found.head.reads.get(VERDICTS_PATH))
-    out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
+    recorded = load(head.reads.get(VERDICTS_PATH))
+    out = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out |= {worker.node: worker.sentence for worker in state.down}
-    plan = planned(site.cluster, replace(plan, state=state), recorded, goal.verify, out)
-    return found, plan
+    return planned(cluster, replace(plan, state=state), recorded, goal.verify, out)
 
 
 def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
@@ -108,11 +106,11 @@ def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
 def look(site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Plan]:
     """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
     with open_engines(site) as engines:
-        answers, plan = compare(site, engines, engines, goal, say)
-    remark(site, answers, say)
-    for left in filter(leftover.dead, answers.tests):
-        say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
-    return answers, plan
+        survey, plan = compare(site, engines, engines, goal, say)
+    remark(site, survey, say)
+    for job in filter(leftover.dead, survey.tests):
+        say(f"{job.sentence()}: its run has ended; the next apply or verify cancels it")
+    return survey, plan
 
 
 def compare_unseen(site: Site, goal: Goal) -> Plan:
@@ -123,12 +121,12 @@ def compare_unseen(site: Site, goal: Goal) -> Plan:
     return planned(site.cluster, plan, Recorded(), goal.verify)
 
 
-def _gone(site: Site, roster: Roster) -> frozenset[str]:
-    """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
-    gone = gone_keys(roster, site.cluster)
-    if site.lab is not None:  # the copy is of rehearsals that are no more, too
-        return gone
-    return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
+def _keys_to_revoke(site: Site, roster: Roster) -> frozenset[str]:
+    """Return the host keys of removed or replaced machines, by the roster and this host's copy of it."""
+    keys = gone_keys(roster, site.cluster)
+    if site.lab is not None:  # the copy also has machines of earlier rehearsals
+        return keys
+    return keys | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
 
 
 def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
@@ -139,34 +137,34 @@ def _refuse_renamed(site: Site, roster: Roster, nodes: Collection[str]) -> None:
     new, old = next(iter(same.items()))
     others = f" ({len(same)} nodes are like this: {', '.join(f'{old} -> {new}' for new, old in same.items())})"
     path = site.loaded.blueprint_path
-    way = f"take {new} out ({command_line('nodes', 'remove', path, new)}), apply, put it in again, apply"
+    hint = f"take {new} out ({command_line('nodes', 'remove', path, new)}), apply, put it in again, apply"
     if new == site.cluster.slurm.controller:
-        way = f"give it the name {old} again: the head keeps its name"
+        hint = f"give it the name {old} again: the head keeps its name"
     raise UsageError(
         f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
         + (others if len(same) > 1 else ""),
-        f"one apply cannot remove and keep a machine: {way}",
+        f"one apply cannot remove and keep a machine: {hint}",
     )
 
 
-def _known(site: Site) -> dict[str, KnownMachine]:
+def _inventory_machines(site: Site) -> dict[str, KnownMachine]:
     """Return the machines of the inventory; those that have left the blueprint may still be in it."""
     machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
     return {name: KnownMachine(machine.address, machine.host_keys) for name, machine in machines.items()}
 
 
-def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
-    """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
+def remark(site: Site, survey: Survey, say: Callable[[str], None]) -> Commit | None:
+    """Print warnings about the blueprint's commit and the nodes' receipts; return the commit."""
     commit = commit_of(*site.files)
-    last = found.roster.run
-    known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
-    warning = commit_warning(commit, last, known)
+    last = survey.roster.run
+    follows = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
+    warning = commit_warning(commit, last, follows)
     if warning:
         say(f"warning: {warning}")
-    for name, seen in found.observed.items():
-        if seen.receipt and seen.receipt.get("trouble"):
-            say(f"{name}: its record is unusable: {seen.receipt['trouble']}; its work is repeated")
-        for reversal in (reversal for reversal in seen.reverted if reversal["role"] in seen.differs):
+    for name, observation in survey.observed.items():
+        if observation.receipt and observation.receipt.get("trouble"):
+            say(f"{name}: its record is unusable: {observation.receipt['trouble']}; its work is repeated")
+        for reversal in (reversal for reversal in observation.reverted if reversal["role"] in observation.differs):
             say(f"{name}: {taken_back(reversal)}")
     return commit
 
@@ -183,9 +181,8 @@ def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, b
     write_atomically(path, dump_plan(sealed, secrets[PLAN_KEY]))
 
 
-def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
-    """Read a plan that was written for exactly this blueprint and these roles; `again` is the command that makes
-    one.
+def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], command: str) -> Plan:
+    """Read a plan for exactly this blueprint and these roles. `command` is the command that makes one.
 
     Raises:
         PlanFileError, UsageError: it must not be applied.
@@ -194,6 +191,6 @@ def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again:
     if plan.policy.desired != desired.digest:
         raise UsageError(
             f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",
-            f"make a new one: {again}",
+            f"make a new one: {command}",
         )
     return plan

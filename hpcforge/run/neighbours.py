@@ -1,4 +1,4 @@
-"""Ask the nodes of a cluster who their neighbours are: LLDP on every node, InfiniBand discovery from one."""
+"""The neighbours of nodes: LLDP on every node, InfiniBand discovery from one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRIES = 3  # nodes that are asked to discover an InfiniBand fabric, one after t
 
 @dataclass(frozen=True)
 class NeighbourAnswers:
-    """What nodes said. `silent` is who said nothing, and why; `unreachable` those of them that could not be reached."""
+    """The answers of nodes. `silent`: nodes without an answer, with the reason; `unreachable`: some of these."""
 
     heard: Heard
     silent: Mapping[str, str]
@@ -33,7 +33,7 @@ class NeighbourAnswers:
 
 
 def ask(engine: Engine, cluster: Cluster) -> NeighbourAnswers:
-    """Ask all nodes side by side. One whose answer is not what its program writes has said nothing."""
+    """Ask all nodes side by side. A malformed answer counts as none."""
     wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
     nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
     answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND, lambda node, text: parse_lldp(text, node))
@@ -41,12 +41,12 @@ def ask(engine: Engine, cluster: Cluster) -> NeighbourAnswers:
     for fabric in cluster.fabrics:
         if fabric.kind != "infiniband":
             continue
-        on = [node.name for node in cluster.nodes if fabric.name in node.fabrics and node.name not in unreachable]
-        for node in on[:_TRIES]:
-            said, refused, lost = _run(engine, [node], IB_COMMAND, lambda _, text: parse_ibnetdiscover(text))
+        members = [node.name for node in cluster.nodes if fabric.name in node.fabrics and node.name not in unreachable]
+        for node in members[:_TRIES]:
+            outputs, refused, lost = _run(engine, [node], IB_COMMAND, lambda _, text: parse_ibnetdiscover(text))
             unreachable |= lost
-            if node in said:
-                discovered[fabric.name] = said[node]
+            if node in outputs:
+                discovered[fabric.name] = outputs[node]
                 break
             silent |= {f"{fabric.name} from {node}": refused[node]}
     return NeighbourAnswers(heard(answers, discovered, answers), silent, frozenset(unreachable))
@@ -59,11 +59,13 @@ def _run(
 
     `parse` raises CablingError for a node and a text that the command does not write.
     """
-    asked = [Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S) for node in nodes]
-    said: dict[str, str] = {}
+    commands = [
+        Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S) for node in nodes
+    ]
+    outputs: dict[str, str] = {}
     silent: dict[str, str] = {}
     unreachable: set[str] = set()
-    for event in ask_all(engine, asked):
+    for event in ask_all(engine, commands):
         if event.kind != "result":
             continue
         data = event.data
@@ -73,9 +75,9 @@ def _run(
             except CablingError as error:
                 silent[event.node] = str(error)
             else:
-                said[event.node] = data["stdout"]
+                outputs[event.node] = data["stdout"]
             continue
         unreachable |= {event.node} if data["unreachable"] else set()
-        why = (data["stderr"] or data["error"] or "").strip() or "it said nothing"
-        silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else why.splitlines()[-1]
-    return said, silent, unreachable
+        reason = (data["stderr"] or data["error"] or "").strip() or "it said nothing"
+        silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else reason.splitlines()[-1]
+    return outputs, silent, unreachable

@@ -31,45 +31,48 @@ from hpcforge.verify.verdict_records import VERDICTS_PATH
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
-_BEGINS_S = 30.0  # for a node to say that it has begun; python3 starts within a second where nothing is wrong
+_BEGINS_S = 30.0  # until a node reports that it has begun; python3 normally starts within a second
 _CUT = 1400  # characters: longer texts of first contact are cut off
-_LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
+_LOOK_AGAIN_S = 5.0  # until the next observation of an unconfirmed change
 
 
 def observe(
     engine: Engine,
     cluster: Cluster,
     desired: Desired,
-    nodes: Sequence[str],
     secrets: Mapping[str, bytes] = NO_SECRETS,
     reads: Mapping[str, Sequence[str]] = NO_FILES,
     *,
     waits: Waits,
     probes: bool = True,
 ) -> dict[str, Observation]:
-    """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
+    """Return the answers of the nodes of `desired`, in its order. A node without an answer counts as unreachable.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
     nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that, and workers
     send a request to slurmctld and to slurmd.
     """
     contents = Contents(desired.texts, secrets)
-    asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in nodes}
-    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
-    seen = ask(engine, asked, waits)
-    return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
+    asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in desired.nodes}
+    requests = {
+        name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in desired.nodes
+    }
+    observed = ask(engine, requests, waits)
+    return {
+        name: _without_secrets(observation, desired.nodes[name], contents) for name, observation in observed.items()
+    }
 
 
-def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
+def _without_secrets(observation: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
     """Return the same with reports on files that contain no secrets."""
-    differs = dict(seen.differs)
+    differs = dict(observation.differs)
     for role in roles:
-        said = differs.get(role.role, {})
-        if said.get(File.kind):
+        reported = differs.get(role.role, {})
+        if reported.get(File.kind):
             by_path = {file.path: file for file in role.of(File)}
-            files = [contents.heard(by_path.get(file["path"]), file) for file in said[File.kind]]
-            differs[role.role] = {**said, File.kind: files}
-    return dataclasses.replace(seen, differs=differs)
+            files = [contents.heard(by_path.get(file["path"]), file) for file in reported[File.kind]]
+            differs[role.role] = {**reported, File.kind: files}
+    return dataclasses.replace(observation, differs=differs)
 
 
 def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
@@ -87,17 +90,17 @@ def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> di
 def wait_for_others(
     engine: Engine, busy: Mapping[str, Observation], timeout_s: float, say: Callable[[str], None]
 ) -> None:
-    """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
+    """Wait until the last steps of an earlier run on nodes have ended, or `timeout_s` has passed.
 
-    A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
-    change that it has not confirmed is about to be taken back: that is waited for a few seconds; then look again.
+    A killed run leaves its last step active on each node: a second run does not repeat it beside it. The node reverts
+    an unconfirmed guarded change soon: wait a few seconds for that, before the next observation.
     """
     waits = []
     unconfirmed: dict[str, dict[str, float]] = {}  # roles -> node -> seconds left
-    for name, seen in busy.items():
-        for guard in seen.armed:
+    for name, observation in busy.items():
+        for guard in observation.armed:
             unconfirmed.setdefault(", ".join(guard["roles"]), {})[name] = float(guard["left_s"])
-        work = seen.at_work
+        work = observation.at_work
         if not work:
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
@@ -112,44 +115,43 @@ def wait_for_others(
     for _ in ask_all(engine, waits):
         pass
     while time.monotonic() < until:
-        engine.next(1.0)  # by which the lease is kept
+        engine.next(1.0)  # this keeps the lease alive
 
 
 def ask(
     engine: Engine, requests: Mapping[str, Request], waits: Waits, timeout_s: float = _TIMEOUT_S
 ) -> dict[str, Observation]:
     """Return the answers to requests to observe, by node."""
-    seen: dict[str, Observation] = {name: Observation(name) for name in requests}
-    asked = [
+    observed: dict[str, Observation] = {name: Observation(name) for name in requests}
+    tasks = [
         NodeProgram(f"observe:{name}", name, request, timeout_s, begins_s=min(_BEGINS_S, timeout_s))
         for name, request in requests.items()
     ]
-    for event in ask_all(engine, asked, waits):
-        seen[event.node] = _taken(seen[event.node], event)
-    return seen
+    for event in ask_all(engine, tasks, waits):
+        observed[event.node] = _add_event(observed[event.node], event)
+    return observed
 
 
 def find_usable(
     engine: Engine, cluster: Cluster, say: Callable[[str], None], reads: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, Observation]]:
-    """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
+    """Return workers that jobs cannot use now, with the reason: unreachable, or not scheduled by Slurm.
 
-    With them the answers of all nodes; the controller's has the texts of the files `reads`.
+    Also return the answers of all nodes; the controller's has the texts of the files `reads`.
     """
     nodes = [node.name for node in cluster.nodes]
     read = {cluster.slurm.controller: reads}
-    seen = observe(
-        engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, reads=read, waits=Waits(say, None)
-    )
-    head = seen[cluster.slurm.controller]
+    none = Desired((), dict.fromkeys(nodes, ()), {})
+    observed = observe(engine, cluster, none, reads=read, waits=Waits(say, None))
+    head = observed[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
     lost = {
         name: UNREACHABLE + observation.unreachable
-        for name, observation in seen.items()
+        for name, observation in observed.items()
         if observation.unreachable is not None
     }
-    return out | lost, seen
+    return out | lost, observed
 
 
 def _request(
@@ -182,25 +184,25 @@ def _asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
 
 
 def probe_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
-    """Return the questions by which workers that take no job are recognized."""
+    """Return the questions that detect workers that take no job."""
     worker, controller = "worker" in cluster.by_name[node].functions, node == cluster.slurm.controller
     requests = {SLURM_REQUESTS: slurm_requests(FIRST_LIMIT_S)} if worker else {}
     return {**requests, **(worker_ports.asks(cluster) if controller else {})}
 
 
 def _clock(data: Mapping[str, Any]) -> Span | None:
-    """How far the node's clock is ahead of this host's: it said what it did before we heard it, after we asked."""
-    node, heard = data.get("clock"), data.get("heard")
-    if not (node and heard):
+    """Return the bounds of the node's clock minus this host's, from the times of question and answer."""
+    node, received = data.get("clock"), data.get("heard")
+    if not (node and received):
         return None
-    return Span(float(node["said_s"]) - heard["said_s"], float(node["asked_s"]) - heard["asked_s"])
+    return Span(float(node["said_s"]) - received["said_s"], float(node["asked_s"]) - received["asked_s"])
 
 
-def _taken(seen: Observation, event: Event) -> Observation:
+def _add_event(observation: Observation, event: Event) -> Observation:
     data = event.data
     if event.kind == "observed":
         return dataclasses.replace(
-            seen,
+            observation,
             facts=data["facts"],
             differs={difference["role"]: difference for difference in data["differs"]},
             obstacles=tuple(data["obstacles"]),
@@ -214,17 +216,17 @@ def _taken(seen: Observation, event: Event) -> Observation:
             clock=_clock(data),
         )
     if event.kind == "failed" and data["role"] is not None:
-        return dataclasses.replace(seen, failed=(*seen.failed, data))
+        return dataclasses.replace(observation, failed=(*observation.failed, data))
     if event.kind == "warning":
-        return dataclasses.replace(seen, warnings=(*seen.warnings, str(data.get("detail"))))
+        return dataclasses.replace(observation, warnings=(*observation.warnings, str(data.get("detail"))))
     if event.kind == "no_python":
         accounts = Accounts(_numbers(data.get("users", "")), _numbers(data.get("groups", "")))
-        return dataclasses.replace(seen, facts=data, python=False, accounts=accounts)
+        return dataclasses.replace(observation, facts=data, python=False, accounts=accounts)
     if event.kind == "result" and not data["ok"]:
-        return dataclasses.replace(seen, unreachable=data["error"] or "no answer", reason=data.get("reason"))
-    if event.kind == "result" and not seen.facts:
-        return dataclasses.replace(seen, unreachable="its answer does not match the request")
-    return seen
+        return dataclasses.replace(observation, unreachable=data["error"] or "no answer", reason=data.get("reason"))
+    if event.kind == "result" and not observation.facts:
+        return dataclasses.replace(observation, unreachable="its answer does not match the request")
+    return observation
 
 
 def _numbers(text: str) -> dict[str, int]:

@@ -25,31 +25,31 @@ from hpcforge.run.site import Site, jump_host, target
 
 
 class _Connections:
-    """How nodes are reached: as hpcforge does it, with the host keys that the inventory has and no others."""
+    """Connections to nodes as hpcforge makes them, with the host keys of the inventory and no others."""
 
     def __init__(self, site: Site) -> None:
         self._site, self._via = site, jump_host(site)
         nodes = [target(site, node.name, node) for node in site.cluster.nodes]
-        self._known = _kept("known_hosts", known_hosts([*nodes, *([self._via] if self._via else [])]))
+        self._hosts_file = _store("known_hosts", known_hosts([*nodes, *([self._via] if self._via else [])]))
 
     def ansible(self, node: Node) -> dict[str, Any]:
         node_target = target(self._site, node.name, node)
-        return ansible_connection(node_target, self._known, self._proxy(node_target))
+        return ansible_connection(node_target, self._hosts_file, self._proxy(node_target))
 
     def pyinfra(self, node: Node) -> dict[str, Any]:
         node_target = target(self._site, node.name, node)
         proxy = self._proxy(node_target)
-        config = _kept("ssh_config", f"Host *\n  ProxyCommand {proxy}\n") if proxy else None
-        return pyinfra_connection(node_target, self._known, config)
+        config = _store("ssh_config", f"Host *\n  ProxyCommand {proxy}\n") if proxy else None
+        return pyinfra_connection(node_target, self._hosts_file, config)
 
     def _proxy(self, node_target: Target) -> str | None:
         if self._via is None or node_target.address == self._via.address:
             return None
-        return proxy_command(ssh_words(self._via, self._known), self._via)
+        return proxy_command(ssh_words(self._via, self._hosts_file), self._via)
 
 
-def _kept(name: str, text: str) -> Path:
-    """Return a file that stays, named by its content: what reads it does so after we have ended."""
+def _store(name: str, text: str) -> Path:
+    """Store a file named by its content: other tools read it after hpcforge has ended."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "inventory"
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{name}"
     if not path.exists():
@@ -61,8 +61,8 @@ def ssh_config_of(site: Site) -> str:
     """Return a configuration of OpenSSH with a block for each node and the jump host."""
     nodes = [target(site, node.name, node) for node in site.cluster.nodes]
     via = jump_host(site)
-    known = _kept("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
-    return ssh_config(nodes, site.cluster.domain, known, via)
+    hosts_file = _store("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
+    return ssh_config(nodes, site.cluster.domain, hosts_file, via)
 
 
 def ansible_inventory_of(site: Site) -> str:

@@ -1,4 +1,4 @@
-"""Machines that no blueprint has yet: those of some addresses that answer ssh, as they describe themselves."""
+"""Machines without a blueprint: the addresses that answer ssh, with their own descriptions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hpcforge.starter.machines import SiteMachine, StarterError, checked, distin
 MOST = 1024  # addresses
 _DESCRIBE_S = 60.0
 _NO_DESCRIPTION = Description()
-_RENAMED = "name, for "  # the guess of a machine whose hostname cannot be a node name, or is another's, too
+_RENAMED = "name, for "  # the guess for a machine with a hostname that is no node name, or not unique
 
 
 @dataclass(frozen=True)
 class Probed:
-    """The machines that answered, and why others are left out, by address; `notes` are sentences for the operator."""
+    """The answering machines, and the reasons for others by address; `notes` are sentences for the operator."""
 
     machines: list[SiteMachine]
     silent: Mapping[str, str]
@@ -40,34 +40,34 @@ class Probed:
 
 def addresses(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the IPv4 addresses of hostlists, in order, each once. Raises UsageError."""
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for text in texts:
         try:
-            found |= dict.fromkeys(str(ipaddress.IPv4Address(address)) for address in expand(text))
+            unique |= dict.fromkeys(str(ipaddress.IPv4Address(address)) for address in expand(text))
         except (HostlistError, ValueError):
             raise UsageError(f"{text[:80]!r} is not a list of IPv4 addresses", "as in 10.20.0.[1-32]") from None
-        if len(found) > MOST:
+        if len(unique) > MOST:
             raise UsageError(f"more than {MOST} addresses", "name those that have machines")
-    return tuple(found)
+    return tuple(unique)
 
 
-def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say: Callable[[str], None]) -> Probed:
+def probe(hosts: Sequence[str], user: str, become: Literal["sudo", "none"], say: Callable[[str], None]) -> Probed:
     """Log in to each address as `user`, accept the host key that it shows, and read what the machine is.
 
     Only public keys of the ssh agent and of the user's files are offered. A machine that does not answer, or
     describes itself as none can be, is in `silent`. Machines of one name are named by their addresses.
     """
-    targets = [Target(address, address, user, become) for address in asked]
+    targets = [Target(address, address, user, become) for address in hosts]
     with private_folder() as work:
         shown = ask_for_keys(targets, None, work)
         keys = shown.keys
-        known = [replace(target, host_keys=(keys[target.name],)) for target in targets if target.name in keys]
-        with Engines(known, work, work) as engines:
-            seen = observe_machines(engines, [target.name for target in known], Waits(say, None))
-            reached = [target for target in known if not seen[target.name].unreachable]
+        trusted = [replace(target, host_keys=(keys[target.name],)) for target in targets if target.name in keys]
+        with Engines(trusted, work, work) as engines:
+            observed = observe_machines(engines, [target.name for target in trusted], Waits(say, None))
+            reached = [target for target in trusted if not observed[target.name].unreachable]
             descriptions = _descriptions(engines, reached, questions(user))
-    found = described(seen, keys, descriptions, user)
-    return replace(found, silent={**shown.refused, **found.silent})
+    probed = described(observed, keys, descriptions, user)
+    return replace(probed, silent={**shown.refused, **probed.silent})
 
 
 def _descriptions(engine: Engine, targets: Sequence[Target], words: Sequence[str]) -> dict[str, Description | str]:
@@ -89,7 +89,7 @@ def _descriptions(engine: Engine, targets: Sequence[Target], words: Sequence[str
 
 
 def described(
-    seen: Mapping[str, Observation],
+    observed: Mapping[str, Observation],
     keys: Mapping[str, str],
     descriptions: Mapping[str, Description | str],
     user: str,
@@ -101,19 +101,19 @@ def described(
     machines: list[SiteMachine] = []
     silent: dict[str, str] = {}
     notes: list[str] = []
-    for address, found in seen.items():
+    for address, observation in observed.items():
         try:
-            machines.append(_machine(address, found, descriptions.get(address, _NO_DESCRIPTION), keys[address]))
+            machines.append(_machine(address, observation, descriptions.get(address, _NO_DESCRIPTION), keys[address]))
         except StarterError as error:
             silent[address] = str(error)
             continue
-        if not found.python:
+        if not observation.python:
             notes.append(f"{address} has no Python 3: `apply` installs it")
     if not machines:
         return Probed([], silent, usual_accounts(user))
     read = {address: _description(descriptions, address) for address in (machine.address or "" for machine in machines)}
     second = second_addresses(read)
-    notes += [f"{other} and {first} are one machine: it is listed once, at {first}" for other, first in second.items()]
+    notes += [f"{alias} and {first} are one machine: it is listed once, at {first}" for alias, first in second.items()]
     read = {address: description for address, description in read.items() if address not in second}
     machines = distinct([machine for machine in machines if machine.address not in second])
     machines, of_clones = _with_remarks(machines, second, clones(read, keys))
@@ -123,21 +123,21 @@ def described(
 
 
 def _description(descriptions: Mapping[str, Description | str], address: str) -> Description:
-    found = descriptions.get(address)
-    return found if isinstance(found, Description) else _NO_DESCRIPTION
+    description = descriptions.get(address)
+    return description if isinstance(description, Description) else _NO_DESCRIPTION
 
 
 def _accounts(user: str, read: Mapping[str, Description]) -> SiteAccounts:
-    asked = any(description.users for description in read.values())
-    return accounts_of(user, read) if asked else usual_accounts(user)
+    answered = any(description.users for description in read.values())
+    return accounts_of(user, read) if answered else usual_accounts(user)
 
 
-def _machine(address: str, found: Observation, description: Description | str, key: str) -> SiteMachine:
+def _machine(address: str, observation: Observation, description: Description | str, key: str) -> SiteMachine:
     """Return a machine; raise `StarterError` with the reason where it is left out."""
-    if found.unreachable or isinstance(description, str):
-        raise StarterError(found.unreachable or str(description))
-    facts = found.facts
-    if not found.python:
+    if observation.unreachable or isinstance(description, str):
+        raise StarterError(observation.unreachable or str(description))
+    facts = observation.facts
+    if not observation.python:
         if (facts["os_id"], facts["os_release"]) not in load_catalog().distributions:
             system = f"{facts['os_id']} {facts['os_release']}"
             raise StarterError(f"it has no Python 3, and hpcforge does not configure {system}: install python3")
@@ -162,7 +162,7 @@ def _with_remarks(
         )
         for address in addresses_:
             remarks.setdefault(address, []).append(f"a clone: {len(addresses_)} machines have the same {shared}")
-    return [replace(each, remarks=tuple(remarks.get(each.address or "", ()))) for each in machines], notes
+    return [replace(machine, remarks=tuple(remarks.get(machine.address or "", ()))) for machine in machines], notes
 
 
 def _of_names(machines: Sequence[SiteMachine]) -> list[str]:
@@ -178,20 +178,20 @@ def _of_names(machines: Sequence[SiteMachine]) -> list[str]:
 
 def _of_systems(machines: Sequence[SiteMachine]) -> list[str]:
     """Return notes on distributions that a blueprint cannot have, or not for these machines."""
-    known = load_catalog().distributions
+    distributions = load_catalog().distributions
     counts = Counter(machine.system for machine in machines)
     (most, _), *others = counts.most_common()
-    listed = {system: ", ".join(each.name for each in machines if each.system == system) for system in counts}
+    listed = {system: ", ".join(machine.name for machine in machines if machine.system == system) for system in counts}
     shown = {system: " ".join(system) if system else "an unknown distribution" for system in counts}
-    supported = ", ".join(" ".join(key) for key in known)
+    supported = ", ".join(" ".join(key) for key in distributions)
     notes = [
         f"{listed[system]}: hpcforge does not configure {shown[system]}, but {supported}; `software.os` is a guess"
         for system in counts
-        if system not in known
+        if system not in distributions
     ]
     return notes + [
         f"{listed[system]}: {shown[system]}, others {shown[most]}; write for each: overrides: "
         f'{{NODE: {{release: "{system[1]}", reason: ...}}}}'
         for system, _ in others
-        if system in known and most in known and system and most and system[0] == most[0]
+        if system in distributions and most in distributions and system and most and system[0] == most[0]
     ]

@@ -14,8 +14,8 @@ from hpcforge.node.requests import Request
 
 _POLL_S = 2.0
 _TIMEOUT_S = 60.0
-_FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
-_STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
+_FINAL = ("host-key", "no-host-key")  # another machine answers: waiting does not help
+_STARTING = ("initializing", "starting")  # systemd's states of a boot that has not finished
 _STATE = "state"
 _LOOK: Request = {"verb": "observe", "wanted": [], "asks": {_STATE: ["sh", "-c", "systemctl is-system-running || :"]}}
 
@@ -26,8 +26,8 @@ Wait = Literal["waiting", "back", "failed", "lost"]
 class Reboot:
     """One node's restart. `state` "failed": it answers and did not restart; "lost": it does not answer.
 
-    `request` is the node program's, without the boot that is to end: which that is, the node is asked first, so that
-    a request whose answer was lost can never end the boot after it.
+    `request` is the node program's, without a boot ID: the node reports it first, so that a repeated request can never
+    end the next boot.
     """
 
     engine: Engine
@@ -37,9 +37,9 @@ class Reboot:
     say: Callable[[str], None]
     state: Wait = "waiting"
     detail: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)  # as it is after the restart
-    _asked: str | None = None  # the task under way
-    _telling: bool = False  # it is the one that restarts
+    facts: Mapping[str, Any] = field(default_factory=dict)  # after the restart
+    _task: str | None = None  # the task under way
+    _restarting: bool = False  # the task restarts the node
     _count: int = 0
     _boot: str | None = None  # the boot that is to end
     _system: str = ""
@@ -48,42 +48,42 @@ class Reboot:
 
     def go_on(self) -> None:
         """Ask again, if it is time to."""
-        if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
+        if self.state == "waiting" and self._task is None and time.monotonic() >= self._next_s:
             self._ask(_LOOK)
 
     def take(self, event: Event) -> bool:
-        """Account for an event; True if it was part of the answer to one of our own questions."""
-        if event.task != self._asked:
+        """Account for an event; return True if it belongs to this object's own task."""
+        if event.task != self._task:
             return False
         if event.kind == "observed":
             self._system = str(event.data.get("answers", {}).get(_STATE, "")).strip()
-        elif event.kind == "done" and not self._telling:
+        elif event.kind == "done" and not self._restarting:
             self.facts = event.data.get("facts") or {}
         elif event.kind == "result":
-            self._asked = None
+            self._task = None
             self._judge(event.data)
         return True
 
     def _judge(self, data: Mapping[str, Any]) -> None:
-        if self._telling:
-            self._told(data)
+        if self._restarting:
+            self._judge_restart(data)
         elif self._boot is None:
-            self._seen_before(data)
+            self._judge_boot(data)
         else:
-            self._looked_at(data)
+            self._judge_return(data)
         self._next_s = time.monotonic() + _POLL_S
 
-    def _seen_before(self, data: Mapping[str, Any]) -> None:
+    def _judge_boot(self, data: Mapping[str, Any]) -> None:
         if not data["ok"] or "boot_id" not in self.facts:
-            why = data["error"] or "it was not restarted: it does not report its boot ID"
-            self._end("lost" if data["unreachable"] else "failed", str(why))
+            reason = data["error"] or "it was not restarted: it does not report its boot ID"
+            self._end("lost" if data["unreachable"] else "failed", str(reason))
             return
-        self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
-        told: requests.RebootRequest = {**self.request, "boot_id": self._boot}
-        self._ask(told)
+        self._boot, self._began_s, self._restarting = str(self.facts["boot_id"]), time.monotonic(), True
+        request: requests.RebootRequest = {**self.request, "boot_id": self._boot}
+        self._ask(request)
 
-    def _told(self, data: Mapping[str, Any]) -> None:
-        self._telling = False
+    def _judge_restart(self, data: Mapping[str, Any]) -> None:
+        self._restarting = False
         went_down = data["unreachable"] or by_signal(data["rc"], str(data["error"]))  # before it could answer
         if not data["ok"] and not went_down:
             self._end("failed", f"it was not restarted: {data['error']}")
@@ -91,7 +91,7 @@ class Reboot:
         self._began_s = time.monotonic()
         self.say(f"it restarts; waiting up to {self.limit_s:.0f} s")
 
-    def _looked_at(self, data: Mapping[str, Any]) -> None:
+    def _judge_return(self, data: Mapping[str, Any]) -> None:
         late = time.monotonic() >= self._began_s + self.limit_s
         if not data["ok"]:
             if late or data.get("reason") in _FINAL:
@@ -111,6 +111,6 @@ class Reboot:
 
     def _ask(self, request: Request) -> None:
         self._count += 1
-        self._asked = f"reboot:{self.node}:{self._count}"
-        # Over a new connection: the one before goes down with the node, and may take long to show that.
-        self.engine.start(NodeProgram(self._asked, self.node, request, _TIMEOUT_S, fresh=not self._telling))
+        self._task = f"reboot:{self.node}:{self._count}"
+        # A new connection: the old one breaks with the restart, and may show that late.
+        self.engine.start(NodeProgram(self._task, self.node, request, _TIMEOUT_S, fresh=not self._restarting))

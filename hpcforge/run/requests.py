@@ -16,27 +16,29 @@ from hpcforge.secrets.secret_files import Contents
 
 def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRoleRequest:
     """Return the desired state of a role for observation, with digests of file contents."""
-    said: requests.DesiredRoleRequest = {
+    request: requests.DesiredRoleRequest = {
         "role": role.role,
         "packages": list(role.packages),
         "replaces": list(role.replaces),
         "programs": list(role.programs),
         "listens": listens(role.listens),
         "units": [{"name": unit.name} for unit in role.units],
-        "checks": [check(each) for each in role.checks],
+        "checks": [check(role_check) for role_check in role.checks],
         "opaque": {"digest": role.opaque.digest} if role.opaque else None,
         "trees": [{"path": tree.path} for tree in role.trees],
         "leaves": _leaves(role.leaves),
         "old_state": old_state(role.old_state),
     }
-    sent = (contents.sent(each) if isinstance(each, File) else {} for each in role.resources)
-    items = ({**dataclasses.asdict(each), **more} for each, more in zip(role.resources, sent, strict=True))
-    return with_kinds(said, by_kind(role.resources, items))
+    sent = (contents.sent(resource) if isinstance(resource, File) else {} for resource in role.resources)
+    items = (
+        {**dataclasses.asdict(resource), **content} for resource, content in zip(role.resources, sent, strict=True)
+    )
+    return with_kinds(request, by_kind(role.resources, items))
 
 
-def listens(several: Sequence[desired.Listen]) -> list[requests.ListenRequest]:
-    """Ports that daemons of a role listen on."""
-    return [{"port": each.port, "protocol": each.protocol, "address": each.address} for each in several]
+def listens(ports: Sequence[desired.Listen]) -> list[requests.ListenRequest]:
+    """Return the ports that daemons of a role listen on."""
+    return [{"port": listen.port, "protocol": listen.protocol, "address": listen.address} for listen in ports]
 
 
 def check(check: desired.Check) -> requests.CheckRequest:
@@ -44,8 +46,8 @@ def check(check: desired.Check) -> requests.CheckRequest:
 
 
 def owns(ownership: OwnedResources) -> requests.OwnedRequest:
-    """All that a role has on a node."""
-    said: requests.OwnedRequest = {
+    """Return the resources of a role on a node."""
+    request: requests.OwnedRequest = {
         "packages": list(ownership.packages),
         "units": list(ownership.units),
         "trees": list(ownership.trees),
@@ -53,56 +55,56 @@ def owns(ownership: OwnedResources) -> requests.OwnedRequest:
         "leaves": _leaves(ownership.leaves),
         "disrupts": ownership.disrupts,
     }
-    return with_kinds(said, ownership.resources)
+    return with_kinds(request, ownership.resources)
 
 
 def less(removal: Removal, guard: requests.GuardRequest | None = None) -> requests.LessRequest:
     """Return the removals of a role."""
-    said: requests.LessRequest = {"role": removal.role, "wanted": removal.wanted}
+    request: requests.LessRequest = {"role": removal.role, "wanted": removal.wanted}
     if guard:
-        said["guard"] = guard
-    return with_kinds(said, owns(removal.owns))
+        request["guard"] = guard
+    return with_kinds(request, owns(removal.owns))
 
 
 def put(role: str, changes: Sequence[ResourceChange], contents: Contents) -> requests.WorkRequest:
-    """Resources of a role that are to be put, files with what is to be in them."""
+    """Return the changes of a role's resources; files have their content."""
     resources = [change.resource for change in changes]
     content = (
         contents.put(change.resource, change.found) if isinstance(change.resource, File) else {} for change in changes
     )
-    items = ({**dataclasses.asdict(resource), **more} for resource, more in zip(resources, content, strict=True))
-    said: requests.WorkRequest = {"role": role}
-    return with_kinds(said, by_kind(resources, items))
+    items = ({**dataclasses.asdict(resource), **text} for resource, text in zip(resources, content, strict=True))
+    request: requests.WorkRequest = {"role": role}
+    return with_kinds(request, by_kind(resources, items))
 
 
 def units(change: Change, *, act: bool, restarted: bool) -> list[requests.UnitRequest]:
     """Build the requests for units; after a restart of the node, also check that the other units are back."""
-    done = [_unit(unit) for unit in change.units] if act else []
-    names = {unit["name"] for unit in done}
+    changed = [_unit(unit) for unit in change.units] if act else []
+    names = {unit["name"] for unit in changed}
     others = [name for name in change.owns.units if name not in names] if restarted else []
-    seen: list[requests.UnitRequest] = [{"name": name, "actions": []} for name in others]
-    return [*done, *seen]
+    observed: list[requests.UnitRequest] = [{"name": name, "actions": []} for name in others]
+    return [*changed, *observed]
 
 
-def old_state(several: Sequence[desired.OldState]) -> list[requests.OldStateRequest]:
+def old_state(states: Sequence[desired.OldState]) -> list[requests.OldStateRequest]:
     """Build the requests for possible leftovers of another cluster."""
     return [
         {
-            "path": each.path,
-            "cluster": each.cluster,
-            "why": each.why,
-            "name_in": each.name_in,
-            "beside": list(each.beside),
-            "unit": each.unit,
+            "path": state.path,
+            "cluster": state.cluster,
+            "why": state.why,
+            "name_in": state.name_in,
+            "beside": list(state.beside),
+            "unit": state.unit,
         }
-        for each in several
+        for state in states
     ]
 
 
-def _leaves(several: Sequence[desired.KeptPath]) -> list[requests.KeptPathRequest]:
-    return [{"path": leftover.path, "why": leftover.why} for leftover in several]
+def _leaves(paths: Sequence[desired.KeptPath]) -> list[requests.KeptPathRequest]:
+    return [{"path": leftover.path, "why": leftover.why} for leftover in paths]
 
 
 def _unit(unit: UnitChange) -> requests.UnitRequest:
-    said: requests.UnitRequest = {"name": unit.name, "actions": list(unit.actions)}
-    return {**said, "refresh": [list(command) for command in unit.refresh]} if unit.refresh else said
+    request: requests.UnitRequest = {"name": unit.name, "actions": list(unit.actions)}
+    return {**request, "refresh": [list(command) for command in unit.refresh]} if unit.refresh else request

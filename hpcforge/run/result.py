@@ -1,4 +1,4 @@
-"""A run: its number, of which nodes refuse one that is too low, and how it ended, role by role and node by node."""
+"""A run: its number (nodes refuse an older one), and its result by node and role."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Run:
         return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
     def request(self) -> requests.RunRequest:
-        """Return the form in which it travels in every request that changes a node."""
+        """Return its form in every request that changes a node."""
         return {
             "number": self.number,
             "id": self.id,
@@ -62,7 +62,7 @@ def begin(cluster: str, version: str) -> Run:
 
 @dataclass(frozen=True)
 class RoleOutcome:
-    """How one role ended on one node."""
+    """The outcome of one role on one node."""
 
     status: Status
     detail: str = ""
@@ -70,28 +70,28 @@ class RoleOutcome:
 
 @dataclass
 class RunResult:
-    """How a run ended: per node and role, which nodes were lost, and the facts they gave last."""
+    """The result of a run: outcomes by node and role, lost nodes, and the last facts."""
 
     outcomes: dict[str, dict[str, RoleOutcome]]
     lost: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
-    abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
-    stays: dict[str, tuple[Kept, ...]] = field(default_factory=dict)  # what nodes say is left of what was removed
-    busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
+    abandoned: dict[str, str] = field(default_factory=dict)  # nodes that left without a removal, with the reason
+    stays: dict[str, tuple[Kept, ...]] = field(default_factory=dict)  # the remains of removed resources, by node
+    busy: dict[str, str] = field(default_factory=dict)  # nodes with an active run, or a later one
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
-        """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        """Return the failed roles and reasons by node, without roles that were skipped for them."""
+        reasons: dict[str, list[tuple[str, str]]] = {}
         for node, roles in self.outcomes.items():
             for role, outcome in roles.items():
                 if outcome.status == "failed":
-                    found.setdefault(node, []).append((role, outcome.detail))
-        return found
+                    reasons.setdefault(node, []).append((role, outcome.detail))
+        return reasons
 
     def unfinished(self) -> set[str]:
-        """Nodes that were lost, or with a failed or skipped role; without deferred nodes."""
+        """Return lost nodes, and nodes with a failed or skipped role; without deferred nodes."""
         ended = {
             node
             for node, roles in self.outcomes.items()
@@ -100,7 +100,7 @@ class RunResult:
         return ended | set(self.lost)
 
     def deferred(self) -> dict[str, str]:
-        """Why by node, of those left for another apply because jobs run there."""
+        """Return the nodes deferred to another apply because jobs run there, with the reason."""
         return {
             node: outcome.detail
             for node, roles in self.outcomes.items()
@@ -111,11 +111,11 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Admission:
-    """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
+    """Shortfalls, orders to Slurm, nodes that it does not schedule, and an error on the way."""
 
     shortfalls: tuple[Shortfall, ...]
     ordered: tuple[DrainOrder, ...]
-    not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
+    not_scheduled: Mapping[str, str]  # node in Slurm, judged or not -> its state and reason
     error: str | None
 
 
@@ -129,13 +129,15 @@ class Reached:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was tested just now, and all that is known of the cluster since."""
+    """The verdicts of this run, and all records of the cluster after it."""
 
     reached: tuple[Reached, ...] = ()
-    waiting: tuple[DeferredTests, ...] = ()  # what users' jobs kept from being tested
-    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
+    waiting: tuple[DeferredTests, ...] = ()  # tests that wait for users' jobs
+    fell_out: Mapping[str, str] = field(
+        default_factory=dict
+    )  # nodes without which a test was repeated, with the reason
     recorded: Recorded = field(default_factory=Recorded)
-    note: str = ""  # why there are no verdicts, or what became of them
+    note: str = ""  # the reason for missing verdicts, or a problem with storing them
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class ApplyResult:
     admission: Admission | None = None
     tests: Verified = field(default_factory=Verified)
     error: str | None = None
-    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
+    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan was stale, with the reason
     down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
 
@@ -157,13 +159,13 @@ class Listener(Protocol):
     """A listener of events."""
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Print a line."""
 
     def detail(self, text: str) -> None:
         """Show the present activity."""
 
     def nodes(self, names: Collection[str]) -> None:
-        """Which nodes are about to be worked on."""
+        """Take the names of the nodes of the run."""
 
     def event(self, event: Event) -> None:
         """Show an event of an engine, or of the walk."""
@@ -176,13 +178,13 @@ class Listener(Protocol):
 
 
 class Operator(Listener, Protocol):
-    """Who is shown what will be done as well."""
+    """A listener that also sees the plan."""
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
-        """Show the plan, and the nodes that are left out since they have changed, with why."""
+        """Show the plan, and the nodes left out because they have changed, with the reason."""
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:
-        """More such nodes."""
+        """Show more such nodes."""
 
     def waits(self, name: str) -> AbstractContextManager[None]:
         """Time a wait for others, under a name; for people only."""

@@ -1,4 +1,4 @@
-"""The rollout policy (canary first, so many nodes at a time, a stop after failures), drains, returns to service."""
+"""The rollout policy (canary first, N nodes at a time, a stop after failures), drains, returns to service."""
 
 from __future__ import annotations
 
@@ -32,70 +32,70 @@ _Question = Literal["look", "tell", "jobs", "asked for"]
 
 @dataclass
 class _NodeCommands(ABC):
-    """Commands about one node, each run on the controller when the one before has been answered."""
+    """Commands about one node, run on the controller one after the other."""
 
     engine: Engine
     controller: str
     node: str
-    _asked: str | None = field(default=None, kw_only=True)  # the command under way
+    _task: str | None = field(default=None, kw_only=True)  # the command under way
     _count: int = field(default=0, kw_only=True)
     _next_s: float = field(default=0.0, kw_only=True)
 
     @property
     def asking(self) -> bool:
         """True until the controller has answered."""
-        return self._asked is not None
+        return self._task is not None
 
     def take(self, event: Event) -> bool:
-        """Account for an event; True if it was the answer to the command under way."""
-        if event.task != self._asked:
+        """Account for an event; return True if it belongs to the running command."""
+        if event.task != self._task:
             return False
         if event.kind == "result":
-            self._asked = None
+            self._task = None
             self._judge(event.data)
         return True
 
     @abstractmethod
     def _judge(self, data: Mapping[str, Any]) -> None:
-        """Go on after an answer."""
+        """Continue after an answer."""
 
     def _run(self, purpose: str, command: Sequence[str]) -> None:
         self._count += 1
-        self._asked = f"{purpose}:{self.node}:{self._count}"
-        self.engine.start(Command(self._asked, self.controller, tuple(command), "", "root", _TIMEOUT_S))
+        self._task = f"{purpose}:{self.node}:{self._count}"
+        self.engine.start(Command(self._task, self.controller, tuple(command), "", "root", _TIMEOUT_S))
 
 
-# A worker that is done goes back into service while others wait for their turn, however long their jobs take.
+# A finished worker returns to service while others wait for their turn, however long their jobs take.
 
 
 @dataclass
 class Resume(_NodeCommands):
-    """One worker, brought back by commands on the controller.
+    """The return of one worker to service, by commands on the controller.
 
-    `over`: no more is done. `resumed`: just now Slurm was told to use it. Where that was not to be, because somebody
-    else has drained it, Slurm still waits for its daemon, or gives no answer, it stays as it is: all workers are judged
-    at the end of a run, and what is wrong is said then.
+    `over`: no further command follows. `resumed`: Slurm has just resumed it. The worker stays as it is if another user
+    has drained it, if Slurm still waits for its daemon, or gives no answer: the end of the run judges all workers, and
+    reports problems.
     """
 
     over: bool = False
     resumed: bool = False
-    _telling: bool = False  # the command under way is the one that resumes
+    _resuming: bool = False  # the command under way is the one that resumes
     _given_up: bool = False
     _until_s: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
 
     def go_on(self) -> None:
-        """Look how Slurm has it, if it is time to."""
-        if not self.over and self._asked is None and time.monotonic() >= self._next_s:
+        """Ask Slurm for its state, if it is time."""
+        if not self.over and self._task is None and time.monotonic() >= self._next_s:
             self._run("back", show_node(self.node))
 
     def give_up(self) -> None:
-        """Tell Slurm nothing more: the run is to end, or another has taken its place."""
+        """Send Slurm no further command: the run must end, or has lost its lease."""
         self._given_up = True
-        self.over = self.over or self._asked is None
+        self.over = self.over or self._task is None
 
     def _judge(self, data: Mapping[str, Any]) -> None:
-        if self._telling or self._given_up or not data["ok"]:
-            self.over, self.resumed = True, self._telling and bool(data["ok"])
+        if self._resuming or self._given_up or not data["ok"]:
+            self.over, self.resumed = True, self._resuming and bool(data["ok"])
             return
         state, reason = parse_slurm_nodes(str(data["stdout"])).get(self.node, ("UNKNOWN", ""))
         if registering(state) and time.monotonic() < self._until_s:
@@ -103,16 +103,16 @@ class Resume(_NodeCommands):
         elif registering(state) or not drained(state) or not reason.startswith(MARK):
             self.over = True
         else:
-            self._telling = True
+            self._resuming = True
             self._run("back", update_nodes(self.node, "RESUME"))
 
 
-# Before a node's jobs would be disturbed: no new ones for it, and the running ones are waited for, never killed.
+# A drain before a change that disturbs jobs: no new jobs start, running jobs end by themselves, none is killed.
 
 
 @dataclass
 class Drain(_NodeCommands):
-    """One node being emptied, by commands on the controller.
+    """The drain of one node, by commands on the controller.
 
     `state` "busy": time is up and jobs still run; or it `leaves`, and by now a waiting job asks for it by name.
     """
@@ -123,8 +123,8 @@ class Drain(_NodeCommands):
     state: Wait = "waiting"
     detail: str = ""
     jobs: tuple[str, ...] = ()
-    _command: str = ""  # the one under way, for people
-    _question: _Question = "look"  # what it asks
+    _command: str = ""  # the running command, for messages
+    _question: _Question = "look"  # its purpose
     _until_s: float = 0.0
 
     def begin(self) -> None:
@@ -133,8 +133,8 @@ class Drain(_NodeCommands):
         self._ask("look", *show_node(self.node))
 
     def go_on(self) -> None:
-        """Look again, if it is time to."""
-        if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
+        """Count its jobs again, if it is time."""
+        if self.state == "waiting" and self._task is None and time.monotonic() >= self._next_s:
             self._ask("jobs", *SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
 
     def _judge(self, data: Mapping[str, Any]) -> None:
@@ -144,16 +144,16 @@ class Drain(_NodeCommands):
             asking = asks_for(self.node, parse_waiting(str(data["stdout"])))
             self.state, self.detail = ("busy", asked_for(self.node, asking)) if asking else ("free", "")
         elif self._question == "look":
-            self._tell(str(data["stdout"]))
+            self._drain(str(data["stdout"]))
         elif self._question == "jobs":
             self._count_jobs(str(data["stdout"]))
 
-    def _tell(self, output: str) -> None:
-        """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
-        seen = parse_slurm_nodes(output).get(self.node)
-        if seen is None:
+    def _drain(self, output: str) -> None:
+        """Drain the node; keep the reason of an earlier drain."""
+        listed = parse_slurm_nodes(output).get(self.node)
+        if listed is None:
             self.state, self.detail = "failed", "Slurm does not report the node's state"
-        elif not drained(seen[0]):
+        elif not drained(listed[0]):
             self._ask("tell", *update_nodes(self.node, "DRAIN", f"{MARK}{self.why}"))
 
     def _count_jobs(self, output: str) -> None:
@@ -177,14 +177,14 @@ TurnEnd = Literal["done", "failed", "deferred", "other"]
 
 @dataclass(frozen=True)
 class Begin:
-    """What a node may do now: begin, wait, or not begin at all, for this reason."""
+    """The permission of a node: begin now, wait, or `never` begin, with the reason."""
 
     now: bool
     never: str = ""
 
 
 class Rollout:
-    """It gets every start and end, and answers in constant time."""
+    """The turns of nodes. It gets every start and end, and answers in constant time."""
 
     def __init__(self, order: Order) -> None:
         self._plan, self._order = order.plan, order
@@ -208,7 +208,7 @@ class Rollout:
             self._first.pop(self._group(node), None)
 
     def may_begin(self, node: str) -> Begin:
-        """Whether a node that has not begun may do so."""
+        """Return the permission of a node that has not begun."""
         if node not in self._order.held:
             return Begin(True)
         rollout = self._plan.policy.rollout
@@ -219,8 +219,8 @@ class Rollout:
             if canary not in self._ended:
                 return Begin(False)
             if self._ended[canary] != "done":
-                said = "failed" if self._ended[canary] == "failed" else "was not done"
-                return Begin(False, f"its canary {canary} {said}")
+                ending = "failed" if self._ended[canary] == "failed" else "was not done"
+                return Begin(False, f"its canary {canary} {ending}")
         full = rollout.at_most is not None and len(self._away) >= rollout.at_most
         return Begin(not (full and node in self._order.limited))
 

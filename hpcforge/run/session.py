@@ -1,4 +1,4 @@
-"""One apply, from the first look at the nodes to its line in the history."""
+"""One apply, from the first observation of the nodes to its line in the history."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import leftover
-from hpcforge.run.apply import apply_plan
+from hpcforge.run.apply import Apply
 from hpcforge.run.make_plan import compare, remark
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy, expected_s, past, write_log
 from hpcforge.run.records.lease import Lease
 from hpcforge.run.result import ApplyResult, Operator, Run, begin
-from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
+from hpcforge.run.site import Goal, Site, keep_revoked, open_engines
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 
-_OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
-_TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
-_LOOK_BACK = 100  # runs that the time of the next is guessed from
+_OTHERS_S = 900.0  # the longest wait for the last steps of a dead run
+_TAKING_BACK_S = 60.0  # after that and `rollout.confirm_wait`: the longest wait for a node that reverts a change
+_LOOK_BACK = 100  # past runs for the estimate of the time
 
 
 class InstallingNodes(Protocol):
@@ -50,15 +50,15 @@ class InstallingNodes(Protocol):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How it is to be done."""
+    """The options of an apply."""
 
-    made: Plan | None  # a plan that was made before; None: whatever has to be done now
-    plan_again: str  # how to make another one
+    made: Plan | None  # an earlier plan; None: make one now
+    plan_again: str  # the command that makes another one
     strict: bool
-    confirm: Callable[[int], None] | None  # asks whether so many nodes may be changed, and raises if not
+    confirm: Callable[[int], None] | None  # asks whether N nodes may be changed, and raises if not
     lock_timeout_s: float
     args: tuple[str, ...]  # the words of the command line after the verb, for the history
-    stop: Callable[[], bool]  # turns true when no more should be begun
+    stop: Callable[[], bool]  # turns true when no further work should begin
     exit_code: Callable[
         [ApplyResult, bool], int
     ]  # of what was done, and of a run that lost the lease to another (True)
@@ -101,15 +101,15 @@ class _Session:
         listener: Operator,
         arrivals: InstallingNodes | None,
     ) -> None:
-        self.site, self.goal, self.options = site, goal, options
+        # One list for all observations: a node that answers the second was planned as an installing one.
+        arriving = tuple(name for name in goal.nodes if arrivals and name in arrivals.under_way())
+        self.site, self.goal, self.options = site, replace(goal, arriving=arriving), options
         self.engines, self.listener, self.stop, self.until_end = engines, listener, options.stop, ExitStack()
         self.arrivals = arrivals
-        # One list for all looks: a node that is there at the second was planned as one that is not.
-        self.arriving = [name for name in goal.nodes if arrivals and name in arrivals.under_way()]
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
-        self.commit: Commit | None = None  # of the blueprint, once it was looked at
+        self.commit: Commit | None = None  # of the blueprint, after the first observation
         self.started_s = time.time()
 
     @property
@@ -118,45 +118,43 @@ class _Session:
         return self.lease or self.engines
 
     def go(self) -> tuple[Plan, ApplyResult, int]:
-        """All of it."""
+        """Observe, agree, apply, and record."""
         survey, plan, out = self._agree()
         if self.stop():
             raise KeyboardInterrupt  # nothing has begun
-        if self.options.made is None:  # a plan that was made before is for the secrets as they were then
+        if self.options.made is None:  # an earlier plan is for the secrets of its time
             self.goal = survey.goal
         if plan.pending:
             keep_revoked(self.site, self.goal)
-        receipts = [seen.receipt for seen in (*survey.observed.values(), survey.head)]
+        receipts = [observation.receipt for observation in (*survey.observed.values(), survey.head)]
         commit = self.commit.id if self.commit else None
         self.run = replace(self.run.numbered(receipts, survey.roster), commit=commit)
         if self.lease is not None:
             self.lease.number = self.run.number
         if survey.tests:
             leftover.clear(self.engine, self.site.cluster, self.listener.say)
-        done = apply_plan(
+        apply = Apply(
             self.engine,
-            self.site.cluster,
+            self.site,
             plan,
             survey,
             self.goal,
-            artifacts_path(),
+            self.run,
             self.listener,
             self._has_to_stop,
-            self.run,
-            self.site.fabric_plans,
             self._arriving(),
         )
-        done = replace(done, moved=out)
+        result = replace(apply.carry_out(), moved=out)
         if self.arrivals is not None:
             self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        exit_status = self.options.exit_code(done, overtaken)
-        left = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, done)]
-        roster = self._roster(survey, done, left)
-        # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
+        exit_status = self.options.exit_code(result, overtaken)
+        departed = [leaver.node for leaver in survey.leaving if _has_left(leaver.node, result)]
+        roster = self._roster(survey, result, departed)
+        # A killed run may have done all but this. The next run does it, even without other work.
         if plan.pending or (roster is not None and roster.nodes != survey.roster.nodes):
-            self._record(done, exit_status, roster, (left, survey.strangers))
-        return plan, done, exit_status
+            self._record(result, exit_status, roster, (departed, survey.strangers))
+        return plan, result, exit_status
 
     def _agree(self) -> tuple[Survey, Plan, dict[str, str]]:
         """Agree on the work with other runs, the operator, and the nodes again."""
@@ -182,73 +180,72 @@ class _Session:
             self._lock()
             if (
                 self.options.confirm is not None or self.options.lock_timeout_s
-            ):  # minutes may have passed, and another run
+            ):  # minutes, and another run, may have passed
                 survey, present = self._look()
                 plan, since = self._still_holds(plan, present)
                 out |= since
                 self.listener.warn_moved(since)
         return survey, plan, out
 
-    def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
+    def _still_holds(self, made: Plan, present: Plan) -> tuple[Plan, dict[str, str]]:
         """Return an earlier plan without the nodes that have changed since; those, and why."""
-        out = stale_nodes(made, now)
+        out = stale_nodes(made, present)
         if out and self.options.strict:
             names = ", ".join(out)
             raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.options.plan_again}")
-        return drop_nodes(made, out, now), out
+        return drop_nodes(made, out, present), out
 
     def _look(self) -> tuple[Survey, Plan]:
         self.listener.detail(f"looking at {len(self.goal.nodes)} nodes")
         with self.listener.phase("observe"):
-            return compare(self.site, self.engines, self.engine, self.goal, self.listener.say, self.arriving)
+            return compare(self.site, self.engines, self.engine, self.goal, self.listener.say)
 
     def _arriving(self) -> Mapping[str, Arrive]:
         if self.arrivals is None:
             return {}
-        scope, say = self.goal.scope, self.listener.say
-        return self.arrivals.arriving(self.site, self.arriving, self.engines, scope, self.run, say)
+        goal, say = self.goal, self.listener.say
+        return self.arrivals.arriving(self.site, goal.arriving, self.engines, goal.scope, self.run, say)
 
     def _lock(self) -> None:
         wait_s, say = self.options.lock_timeout_s, self.listener.say
         with self.listener.waits("lease"):
-            held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
-        self.lease = self.until_end.enter_context(held)
+            lease = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        self.lease = self.until_end.enter_context(lease)
 
     def _has_to_stop(self) -> bool:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
-    def _roster(self, survey: Survey, done: ApplyResult, left: Sequence[str]) -> Roster | None:
+    def _roster(self, survey: Survey, result: ApplyResult, departed: Sequence[str]) -> Roster | None:
         """Return the new roster; None if the old one could not be read, and must not be overwritten."""
         if survey.head.unreachable is not None:
             return None
         run = self.run
         last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
-        reached = [name for name in survey.observed if name not in done.result.lost]
-        return next_roster(survey.roster, self.site.cluster, last, reached, left)
+        reached = [name for name in survey.observed if name not in result.result.lost]
+        return next_roster(survey.roster, self.site.cluster, last, reached, departed)
 
     def _record(
         self,
-        done: ApplyResult,
+        result: ApplyResult,
         exit_status: int,
         roster: Roster | None,
-        gone: tuple[Sequence[str], Collection[str]],
+        leavers: tuple[Sequence[str], Collection[str]],
     ) -> None:
         """Write a line in the history, and the roster, on the head and on this host."""
-        left, strangers = gone
+        departed, strangers = leavers
         past_run = past(
             self.run,
-            done.result,
+            result,
             args=self.options.args,
             dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
             exit_code=exit_status,
-            left=left,
-            verdicts=[result.verdict for result in done.tests.reached],
+            left=departed,
         )
         for problem in write_log(self.engine, self.head, past_run, roster, self.site.kept_as, strangers):
             self.listener.say(problem)
 
 
-def _has_left(name: str, done: ApplyResult) -> bool:
-    outcomes = done.result.outcomes.get(name, {}).values()
-    return name in done.result.abandoned or (bool(outcomes) and all(outcome.status == "done" for outcome in outcomes))
+def _has_left(name: str, result: ApplyResult) -> bool:
+    outcomes = result.result.outcomes.get(name, {}).values()
+    return name in result.result.abandoned or (bool(outcomes) and all(outcome.status == "done" for outcome in outcomes))

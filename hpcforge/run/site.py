@@ -45,10 +45,10 @@ class Site:
     loaded: Loaded
     cluster: Cluster
     identity: Path
-    lab: str | None  # the rehearsal whose nodes these are
+    lab: str | None  # the rehearsal that has these nodes
     start: str | None = None  # the command that starts them, where they are a rehearsal's
     step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
-    stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
+    stand_ins: tuple[StandIn, ...] = ()  # replacements in a rehearsal of a real site
     boots: bool = False  # the nodes of the rehearsal have kernels of their own
     away: Mapping[str, str] = field(default_factory=dict)  # roles whose packages the rehearsal cannot get, and why
 
@@ -83,6 +83,7 @@ class Goal:
     whole: bool = True  # all of the cluster is selected
     scope: Scope = EVERYTHING
     verify: Verify = "touched"  # the tests after the changes
+    arriving: tuple[str, ...] = ()  # selected nodes that are being installed
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
@@ -106,7 +107,9 @@ def known_names(error: RoleError, loaded: Loaded) -> ExpectedError:
     """Return the error with its place in the blueprint, where a shipped or own role does not fit what that chooses."""
     if not isinstance(error, UnfitError):
         return error
-    releases = [("overrides", name, "release") for name, each in loaded.blueprint.overrides.items() if each.release]
+    releases = [
+        ("overrides", name, "release") for name, override in loaded.blueprint.overrides.items() if override.release
+    ]
     mark = first_mark(loaded, (*error.locs, *releases, ("software", "os", "release")))
     return InvalidInput(replace(entry, source=loaded.draft.document.source, mark=mark) for entry in error.diagnostics)
 
@@ -114,8 +117,8 @@ def known_names(error: RoleError, loaded: Loaded) -> ExpectedError:
 def first_mark(loaded: Loaded, locs: Iterable[Loc]) -> Mark | None:
     """Return the place of the first of these that the blueprint has."""
     root = loaded.draft.document.root
-    found = next((loc for loc in locs if find(root, loc) is not None), None)
-    return mark_of(root, found, key=found[-1] != "release" and not isinstance(found[-1], int)) if found else None
+    first = next((loc for loc in locs if find(root, loc) is not None), None)
+    return mark_of(root, first, key=first[-1] != "release" and not isinstance(first[-1], int)) if first else None
 
 
 def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
@@ -128,33 +131,33 @@ def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
     """
     roles = site_roles(site)
 
-    def reached(kept: Mapping[str, bytes]) -> Goal:
-        secrets = with_derived(kept, site.cluster, site.step)
+    def reached(stored: Mapping[str, bytes]) -> Goal:
+        secrets = with_derived(stored, site.cluster, site.step)
         try:
             return Goal(secrets, compile_site(roles, secrets, site.cluster))
         except RoleError as error:
             raise known_names(error, site.loaded) from error
 
-    kept = read_secrets(site.loaded.secrets_path, site.identity)
-    found = reached(kept)
-    kinds = wanted_kinds(roles, found.desired)
+    stored = read_secrets(site.loaded.secrets_path, site.identity)
+    compiled = reached(stored)
+    kinds = wanted_kinds(roles, compiled.desired)
     if site.stand_ins:
         kinds = made_up(kinds)
     else:
-        lacking = lacking_secrets(site.loaded, roles, found.desired, kept, "warning" if unseen else "error")
-        if any(each.severity == "error" for each in lacking):
-            raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
-        found = replace(found, lacking=lacking)
+        lacking = lacking_secrets(site.loaded, roles, compiled.desired, stored, "warning" if unseen else "error")
+        if any(entry.severity == "error" for entry in lacking):
+            raise InvalidInput(lacking)  # before any is made: an invalid blueprint leaves no secrets behind
+        compiled = replace(compiled, lacking=lacking)
     if not make:
-        return found
+        return compiled
     made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds)
-    return found if made == kept else reached(made)
+    return compiled if made == stored else reached(made)
 
 
 def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
     """Return the kinds of required secrets: hpcforge's own, and those that a role puts into a file of some node."""
-    held = {use.name for use in uses(desired)}
-    declared = {name: secret for name, secret in declared_secrets(roles).items() if name in held}
+    used = {use.name for use in uses(desired)}
+    declared = {name: secret for name, secret in declared_secrets(roles).items() if name in used}
     return kinds_of(declared)
 
 
@@ -169,17 +172,17 @@ def lacking_secrets(
     return tuple(
         Diagnostic(
             "error" if use.name in secrets else missing,
-            f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
+            f"secret {use.name} {problem}: role {use.role} wants it in {use.path}",
             SourceFile(str(path), loaded.draft.document.source.lines),
             first_mark(loaded, _reasons_of(by_name[use.role], use.path)) if use.role in by_name else None,
             hint=command_line("secrets", "set" if use.name in provided else "rotate", path, use.name),
         )
-        for use, why in wrong
+        for use, problem in wrong
     )
 
 
 def _reasons_of(role: Role, path: str) -> Iterator[Loc]:
-    """Yield places in a blueprint that may be why a role writes a file."""
+    """Yield places in a blueprint that may cause a role to write a file."""
     for spec in role.spec.files:
         if spec.path == path:
             yield from role.reasons(str(spec.when))
@@ -200,15 +203,15 @@ def without_effect(loaded: Loaded, roles: Sequence[Role]) -> tuple[Diagnostic, .
         switches = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[:-1] == ("roles", role.name)]
         off = [name for name in switches if not values.get(name)]
         if {*off}.isdisjoint(draft.keys("roles", role.name)):
-            hint = _way_to_run(role, loaded.cluster, off)
+            hint = _hint_to_run(role, loaded.cluster, off)
             findings.append(Finding(("roles", role.name), message, hint, "warning", key=True))
     return tuple(draft.place(findings))
 
 
-def _way_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
+def _hint_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
     """Return a hint for a role that runs on no node; `off` are its variables without which it runs nowhere."""
-    named = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[0] == "services"]
-    offered = [(name, cluster.services[name]) for name in named if name in cluster.services]
+    names = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[0] == "services"]
+    offered = [(name, cluster.services[name]) for name in names if name in cluster.services]
     services = [name for name, service in offered if not (service.on or service.external)]
     if off:
         return f"add `{off[0]}: true` here, or remove this"
@@ -234,7 +237,7 @@ def keep_revoked(site: Site, reached: Goal) -> None:
 
 
 def artifacts_path() -> Path:
-    """Where the operator host keeps what it fetched for nodes."""
+    """Return the folder of files that this host has fetched for nodes."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "artifacts"
 
 
@@ -259,17 +262,17 @@ def jump_host(site: Site) -> Target | None:
 
 
 def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
-    """How to get into a node of the blueprint, or one that has left it."""
+    """Return the connection to a node of the blueprint, or one that has left it."""
     access = site.cluster.access
     return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys, site.start)
 
 
 def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:
-    """Have nodes of the roster that the blueprint no longer names."""
+    """Add nodes of the roster that the blueprint no longer names."""
     engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())
 
 
-# Changes of a site's blueprint and inventory: one process at a time, and only of files that are as they were read.
+# Changes of a site's blueprint and inventory: one process at a time, and only of files that did not change since.
 
 
 Values = Mapping[tuple[str, str], object]  # by node and key
@@ -312,16 +315,16 @@ def add_values(loaded: Loaded, values_of: Callable[[Loaded], Values]) -> Values:
     if path is None:
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
     with site_lock(loaded):
-        now = current(loaded)
-        values = values_of(now)
+        latest = current(loaded)
+        values = values_of(latest)
         if values:
-            text = with_values(now.text(path), "nodes", values)
-            load(now.blueprint_path, path, instead={path: text})
-            write_texts(now, {path: text})
+            text = with_values(latest.text(path), "nodes", values)
+            load(latest.blueprint_path, path, instead={path: text})
+            write_texts(latest, {path: text})
     return values
 
 
-# What an image of a blueprint is to be: the packages of its roles, and a kernel where it boots.
+# The image of a blueprint: the packages of its roles, and a kernel where it boots.
 
 
 def bootable(loaded: Loaded, request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:

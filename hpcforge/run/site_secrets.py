@@ -38,12 +38,12 @@ class SiteSecrets:
 
     @cached_property
     def desired(self) -> Desired:
-        """What nodes are to be."""
+        """The desired state of nodes."""
         return compile_site(self.roles, {}, self.loaded.cluster)
 
     @property
     def wanted(self) -> SecretKinds:
-        """Those that nodes of this blueprint have, or hpcforge itself."""
+        """The secrets that nodes of this blueprint have, or hpcforge itself."""
         return wanted_kinds(self.roles, self.desired)
 
     def read(self) -> dict[str, bytes]:
@@ -63,13 +63,13 @@ def secrets_of(site: Site) -> SiteSecrets:
     return SiteSecrets(site.loaded, site.identity, site_roles(site))
 
 
-def fingerprint(kinds: SecretKinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
-    """Return what tells two values apart and gives neither away: what is made here has 128 random bits and more."""
+def fingerprint(kinds: SecretKinds, secrets: Mapping[str, bytes], name: str, value: bytes) -> str:
+    """Return a text that differs for two values and reveals neither: hpcforge's own have 128 random bits and more."""
     if name == AUTHORITY:
         return authority_fingerprint(value)
     if name in kinds and kinds[name].make:
         return "sha256:" + hashlib.sha256(value).hexdigest()[:16]
-    return "hmac:" + keyed(known, value)[:16]  # a site's own may be short enough to be found by its digest
+    return "hmac:" + keyed(secrets, value)[:16]  # a site's own may be short enough to be found by its digest
 
 
 def origin(kinds: SecretKinds, name: str) -> str:
@@ -80,7 +80,7 @@ def origin(kinds: SecretKinds, name: str) -> str:
 
 
 def purpose(kinds: SecretKinds, name: str) -> str:
-    """Return what a secret is for."""
+    """Return the purpose of a secret."""
     if name == REVOKED:
         return "host keys of removed or replaced machines, which ssh on nodes refuses"
     return kinds[name].purpose if name in kinds else "no role of this blueprint declares it"

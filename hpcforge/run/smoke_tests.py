@@ -1,4 +1,4 @@
-"""The smoke tests of a run: chosen, run, and kept with the earlier records."""
+"""The smoke tests of a run: choice, launches, and records."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from math import ceil
 from types import FrameType
 
@@ -28,11 +28,11 @@ from hpcforge.verify.jobs import busy, unusable
 from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import PENDING_S, Progress, launched_as, verify
+from hpcforge.verify.verify import PENDING_S, launched_as, verify
 
-# An end in time, also for work that would never end by itself: a loop of this process, or a wait without an end.
+# A time limit, also for work that never ends by itself: a loop of this process, or an endless wait.
 _STDERR = 2
-CLEANUP_S = 180.0  # to cancel jobs and to remove reservations, once the time is over
+CLEANUP_S = 180.0  # to cancel jobs and remove reservations after the limit
 
 
 class TimeLimitError(ExpectedError):
@@ -89,14 +89,14 @@ def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verif
     """Return the plan with the tests that would follow it, as far as they are known. Slurm does not use `out`."""
     if not plan.policy.scheduler:
         return replace(plan, policy=replace(plan.policy, verify="none"))
-    amiss = {*out} - {*plan.changes.felt} | {
+    faulty = {*out} - {*plan.changes.felt} | {
         *plan.state.unreachable,
         *plan.state.refused,
         *(shortfall.node for shortfall in plan.state.shortfalls),
     }
-    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.state.jobs.items()}
+    in_use = {node: f"job {', '.join(jobs)}" for node, jobs in plan.state.jobs.items()}
     changed = after(cluster, recorded, plan.changes.felt)
-    tests = chosen(cluster, changed, verify_what, amiss, held)
+    tests = chosen(cluster, changed, verify_what, faulty, in_use)
     return replace(plan, policy=replace(plan.policy, verify=verify_what, smoke=tests))
 
 
@@ -111,17 +111,17 @@ def chosen(
     recorded: Recorded,
     verify_what: Verify,
     out: Collection[str],
-    held: Mapping[str, str],
+    in_use: Mapping[str, str],
     level: Level = "smoke",
 ) -> SmokeRuns:
-    """Which tests up to a level run where, by what is known."""
+    """Return the tests up to a level, with their nodes, by the records."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    kept = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
+    passed = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
     standing = {
         test: PassedNodes(frozenset(last.stands_for), last.served, tuple(last.verdict.options.items()))
-        for test, last in kept
+        for test, last in passed
     }
-    return smoke_runs(cluster, standing, verify_what, out, held, level)
+    return smoke_runs(cluster, standing, verify_what, out, in_use, level)
 
 
 def own_lines(test: SmokeTest, verdict: Verdict) -> Verdict:
@@ -129,86 +129,142 @@ def own_lines(test: SmokeTest, verdict: Verdict) -> Verdict:
     return weighed(verdict, test.program, References())
 
 
-def run_tests(
-    engine: Engine,
-    head: Head,
-    cluster: Cluster,
-    recorded: Recorded,
-    verify_what: Verify,
-    out: Mapping[str, str],
-    listener: Listener,
-    asked_for: SmokeRuns | None = None,
-    weigh: Callable[[SmokeTest, Verdict], Verdict] = own_lines,
-    reservation: str = "",
-    plans: Plans = no_plans,
-) -> Verified:
-    """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
+@dataclass(frozen=True)
+class SmokeSetup:
+    """The cluster on which smoke tests run, and the judgement of their numbers."""
 
-    `asked_for`: these runs instead; other tests keep the verdicts that they have. `weigh` compares numbers with lines.
-    `reservation`: of Slurm's, that has the nodes. `plans` gives the fabrics of the nodes.
-    """
-    if cluster.acceptance is None:
-        return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
-    controller = cluster.slurm.controller
-    if out.get(controller, "").startswith(UNREACHABLE):
-        return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
-    choice = chosen(cluster, recorded, verify_what, out, {}) if asked_for is None else asked_for
-    if not choice.runs:
-        return Verified(recorded=recorded)
-    with ExitStack() as until_end:
-        until_end.enter_context(listener.phase("verify"))
-        if asked_for is None and any(
-            run.partners for run in choice.runs
-        ):  # they may be nodes that this run has not looked at
+    engine: Engine
+    head: Head
+    cluster: Cluster
+    listener: Listener
+    weigh: Callable[[SmokeTest, Verdict], Verdict] = own_lines  # compares numbers with limits
+    plans: Plans = no_plans  # the fabrics of the nodes
+
+    def obstacle(self, out: Mapping[str, str]) -> str:
+        """Return the reason for which no test can run; "" if tests can run."""
+        if self.cluster.acceptance is None:
+            return "not verified: the blueprint has no acceptance section"
+        controller = self.cluster.slurm.controller
+        if out.get(controller, "").startswith(UNREACHABLE):
+            return f"not verified: {controller} is {out[controller]}"
+        return ""
+
+
+def run_tests(setup: SmokeSetup, recorded: Recorded, verify_what: Verify, out: Mapping[str, str]) -> Verified:
+    """Choose tests of the blueprint by their records, run them on workers but those left `out`; store the verdicts."""
+    cluster, head = setup.cluster, setup.head
+    obstacle = setup.obstacle(out)
+    runs = SmokeRuns() if obstacle else chosen(cluster, recorded, verify_what, out, {})
+    if not runs.runs:
+        return Verified(recorded=recorded, note=obstacle)
+    with setup.listener.phase("verify"):
+        if any(run.partners for run in runs.runs):  # this run may not have observed the partners
             workers = [node.name for node in cluster.workers]
-            now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
-            choice = chosen(cluster, recorded, verify_what, now_out, held)
-        for wait in choice.waiting:
-            listener.say(f"{', '.join(wait.tests)}: {wait.explanation}")
-        reached, fell_out = list[Reached](), dict[str, str]()
-        tally = until_end.enter_context(listener.tally("launches of tests", launches(cluster, recorded, choice.runs)))
-        doing = "the first test"
+            run_as = cluster.acceptance.run_as if cluster.acceptance else ""
+            latest, in_use = {**unusable(head, workers), **out}, busy(head, workers, run_as)
+            runs = chosen(cluster, recorded, verify_what, latest, in_use)
+        return _run(setup, recorded, runs, out, "")
 
-        def progress(tests: str, text: str) -> None:
-            nonlocal doing
-            doing = f"{tests}: {text}"
-            listener.say(doing)
 
-        def measured(runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
-            now_out = {**out, **fell_out}
-            new = _launched(cluster, head, runs, now_out, progress, reservation, plans, tally, part=part)
-            for each in new:
-                fell_out.update((node, why) for node, why in each.verdict.left_out.items() if node not in out)
-            return [
-                replace(each, verdict=weigh(_on(cluster, each.verdict.test, each.run.nodes), each.verdict))
-                for each in new
-            ]
+def run_chosen(
+    setup: SmokeSetup, recorded: Recorded, runs: SmokeRuns, out: Mapping[str, str], reservation: str
+) -> Verified:
+    """Run these tests as `run_tests` does; other tests keep the verdicts that they have.
 
-        most_s = limit_s(cluster, choice)
-        before_s = sum(launches(cluster, recorded, choice.runs, unknown=0.0).values())
+    `reservation`: of Slurm's, that has the nodes; "" for none.
+    """
+    obstacle = setup.obstacle(out)
+    if obstacle or not runs.runs:
+        return Verified(recorded=recorded, note=obstacle)
+    with setup.listener.phase("verify"):
+        return _run(setup, recorded, runs, out, reservation)
+
+
+def _run(setup: SmokeSetup, recorded: Recorded, runs: SmokeRuns, out: Mapping[str, str], reservation: str) -> Verified:
+    cluster, listener = setup.cluster, setup.listener
+    for wait in runs.waiting:
+        listener.say(f"{', '.join(wait.tests)}: {wait.explanation}")
+    reached = list[Reached]()
+    with listener.tally("launches of tests", launches(cluster, recorded, runs.runs)) as tally:
+        session = _SmokeSession(setup, out, reservation, tally)
+        most_s = limit_s(cluster, runs)
+        before_s = sum(launches(cluster, recorded, runs.runs, unknown=0.0).values())
         before = f"; {before_s:.0f} s the last time" if before_s else ""
         listener.say(f"at most {ceil(most_s / 60)} min in all, by the time limits of the tests{before}")
-        with within(most_s, lambda: doing):
+        with within(most_s, lambda: session.activity):
             for part in (False, True):
-                new = measured([run for run in choice.runs if run.partners == part], part=part)
-                missed = [number for number, each in enumerate(new) if needs_second_run(each.verdict)]
-                if missed:
-                    listener.say(f"{', '.join(new[number].verdict.test for number in missed)}: missed; run again")
-                again = [replace(new[number].run, tests=(new[number].verdict.test,)) for number in missed]
-                for number, second in zip(missed, measured(again, part=part) if again else (), strict=True):
-                    new[number] = replace(new[number], verdict=of_two_runs(new[number].verdict, second.verdict))
-                reached += new
+                reached += session.measure_twice([run for run in runs.runs if run.partners == part], part=part)
         of_sets = [
             (_on(cluster, result.verdict.test, result.run.span), result.verdict, result.run.whole) for result in reached
         ]
-        recorded = recorded.reached(cluster.acceptance.tests, of_sets, time.time())
-        problem = store_verdicts(engine, controller, recorded)
+        tests = cluster.acceptance.tests if cluster.acceptance else ()
+        recorded = recorded.reached(tests, of_sets, time.time())
+        problem = store_verdicts(setup.engine, cluster.slurm.controller, recorded)
     note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
-    return Verified(tuple(reached), choice.waiting, fell_out, recorded, note)
+    return Verified(tuple(reached), runs.waiting, session.fell_out, recorded, note)
+
+
+@dataclass
+class _SmokeSession:
+    """Launches of tests, with the nodes that fall out on the way."""
+
+    setup: SmokeSetup
+    out: Mapping[str, str]
+    reservation: str
+    tally: Tally
+    fell_out: dict[str, str] = field(default_factory=dict)
+    activity: str = "the first test"
+
+    def measure_twice(self, runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
+        """Run tests, and run those again whose numbers missed a limit."""
+        results = self._measure(runs, part=part)
+        missed = [number for number, result in enumerate(results) if needs_second_run(result.verdict)]
+        if not missed:
+            return results
+        tests = [results[number].verdict.test for number in missed]
+        self.setup.listener.say(f"{', '.join(tests)}: missed; run again")
+        second_runs = [replace(results[number].run, tests=(results[number].verdict.test,)) for number in missed]
+        for number, second in zip(missed, self._measure(second_runs, part=part), strict=True):
+            verdict = of_two_runs(results[number].verdict, second.verdict)
+            results[number] = replace(results[number], verdict=verdict)
+        return results
+
+    def _measure(self, runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
+        """Run tests, and compare their numbers with limits."""
+        results = self._launch(runs, part=part)
+        for result in results:
+            self.fell_out.update(
+                (node, reason) for node, reason in result.verdict.left_out.items() if node not in self.out
+            )
+        return [replace(result, verdict=self._weigh(result)) for result in results]
+
+    def _weigh(self, result: Reached) -> Verdict:
+        test = _on(self.setup.cluster, result.verdict.test, result.run.nodes)
+        return self.setup.weigh(test, result.verdict)
+
+    def _launch(self, runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
+        cluster = self.setup.cluster
+        entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
+        verdicts = verify(
+            cluster,
+            self.setup.head,
+            {**self.out, **self.fell_out},
+            self._progress,
+            tests=[test for _, test in entries],
+            part=part,
+            reservation=self.reservation,
+            plans=self.setup.plans,
+            counted=lambda launched: self.tally.part(_launch_name(launched)),
+        )
+        return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
+
+    def _progress(self, tests: str, text: str) -> None:
+        self.activity = f"{tests}: {text}"
+        self.setup.listener.say(self.activity)
 
 
 def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
-    """Seconds that tests may take in all: their time limits, waits for a start, and second runs."""
+    """Return the seconds that tests may take in all: their time limits, waits for a start, and second runs."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     limits = {test.name: test.time_limit_s for test in tests}
     of_runs = [limits[name] for run in choice.runs for name in run.tests]
@@ -216,8 +272,8 @@ def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
 
 
 def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
-    """Of a choice what is of these tests and on these nodes; None: of all, on all."""
-    runs = [_limited(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
+    """Return the part of a choice with these tests and nodes; None: all."""
+    runs = [_limit(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
     waits = list(choice.waiting)
     if names:
         runs = [replace(run, tests=tuple(test for test in run.tests if test in names)) for run in runs]
@@ -225,37 +281,9 @@ def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[st
     return SmokeRuns(tuple(run for run in runs if run.tests and run.nodes), tuple(wait for wait in waits if wait.tests))
 
 
-def _limited(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
+def _limit(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
     nodes = tuple(node for node in run.nodes if node in limit)
     return run if nodes == run.nodes else replace(run, nodes=nodes, why="limited")
-
-
-def _launched(
-    cluster: Cluster,
-    head: Head,
-    runs: Sequence[SmokeRun],
-    out: Mapping[str, str],
-    progress: Progress,
-    reservation: str,
-    plans: Plans,
-    tally: Tally,
-    *,
-    part: bool = False,
-) -> list[Reached]:
-    entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
-    tests = [test for _, test in entries]
-    verdicts = verify(
-        cluster,
-        head,
-        out,
-        progress,
-        tests=tests,
-        part=part,
-        reservation=reservation,
-        plans=plans,
-        counted=lambda launched: tally.part(_launch_name(launched)),
-    )
-    return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 
 def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unknown: float = 1.0) -> dict[str, float]:
@@ -263,7 +291,7 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unk
 
     Without one of these each has `unknown`.
     """
-    found: dict[str, float] = {}
+    times_s: dict[str, float] = {}
     for part in (False, True):
         tests = dict.fromkeys(
             _on(cluster, name, run.nodes) for run in runs if run.partners == part for name in run.tests
@@ -272,9 +300,9 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unk
         for test in tests:
             groups.setdefault(launched_as(test), []).append(test)
         for group in groups.values():
-            kept = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
-            found[_launch_name(group)] = sum(kept) if all(kept) else 0.0
-    return found if all(found.values()) else dict.fromkeys(found, unknown)
+            seconds = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
+            times_s[_launch_name(group)] = sum(seconds) if all(seconds) else 0.0
+    return times_s if all(times_s.values()) else dict.fromkeys(times_s, unknown)
 
 
 def _launch_name(tests: Sequence[SmokeTest]) -> str:

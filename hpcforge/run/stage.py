@@ -20,12 +20,16 @@ class Stage:
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
-    completes: tuple[str, ...]  # the roles that are done when it is
-    barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
+    completes: tuple[str, ...]  # the roles that are done when the stage is
+    barrier: tuple[str, ...] = ()  # no node finishes these roles before all nodes have their files
 
     brings_files: ClassVar[bool] = False
-    restarts: ClassVar[bool] = False  # the node: nothing on it outlives that, and its task is only what tells it
-    confirms: ClassVar[bool] = False  # what was just done well, or the node undoes it: so it is never left out
+    restarts: ClassVar[bool] = (
+        False  # restarts the node: its task only sends the request, and nothing on the node outlives it
+    )
+    confirms: ClassVar[bool] = (
+        False  # confirms a guarded change, which the node reverts otherwise: so it is never left out
+    )
 
     @property
     def name(self) -> str:
@@ -33,11 +37,11 @@ class Stage:
         raise NotImplementedError
 
     def label(self, role: str) -> str:
-        """How a role that the node program names is called among the node's roles."""
+        """Return the name of a role of the node program among the node's roles."""
         return role
 
     def lost(self, error: str) -> str | None:  # noqa: ARG002
-        """Why its roles have failed where the node cannot be reached; None: they may go on once it can."""
+        """Return the reason for which its roles fail on an unreachable node; None: they may continue later."""
         return None
 
     def only(self, roles: tuple[str, ...]) -> Self:
@@ -57,14 +61,14 @@ class FirstContactStage(Stage):
 
 
 class FilesStage(Stage):
-    """All that precedes units."""
+    """Packages, files and all else before units."""
 
     name = "packages and files"
     brings_files = True
 
 
 class DownloadsStage(FilesStage):
-    """What comes from another node of the cluster."""
+    """Content from another node of the cluster."""
 
     name = "downloads"
 
@@ -76,7 +80,7 @@ class ActivateStage(Stage):
 
 
 class OpaqueStage(Stage):
-    """A role's own code, or that it was run."""
+    """A role's own code, or the record of its run."""
 
     @property
     def name(self) -> str:
@@ -85,12 +89,12 @@ class OpaqueStage(Stage):
 
 
 class RemovalStage(Stage):
-    """What is no longer wanted."""
+    """Removal of resources that no role declares any more."""
 
     name = "removal"
 
     def label(self, role: str) -> str:
-        """Beside the role itself, which may stay with less."""
+        """Return a name apart from that of the role, which may stay with fewer resources."""
         return removed(role)
 
 
@@ -101,7 +105,7 @@ class ConfirmStage(Stage):
     confirms = True
 
     def lost(self, error: str) -> str | None:
-        """Return why a failed connection is no error: the guard exists for it."""
+        """Return the reason for a failed connection: the guard reverts the change."""
         return f"no new connection after the change, so the node restores the old files: {error}"
 
 
@@ -112,12 +116,12 @@ class FinalCheckStage(Stage):
 
 
 class RebootStage(Stage):
-    """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
+    """Restart the node: `hpcforge.run.reboot` watches it from outside."""
 
     name = "reboot"
     restarts = True
 
 
 def removed(role: str) -> str:
-    """How the removal of a role, or of what it no longer wants, is called among a node's roles."""
+    """Return the name of a role's removal, or of a part of it, among a node's roles."""
     return f"{role} (removed)"

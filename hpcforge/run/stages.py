@@ -36,14 +36,14 @@ from hpcforge.secrets.secret_files import Contents
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
-_LOOK_TIMEOUT_S = 120.0  # a driver that hangs is given up after 30 s
-_CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
-_BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
+_LOOK_TIMEOUT_S = 120.0  # the node gives up a hanging driver after 30 s
+_CONFIRM_S = 30.0  # at least; else as long as the node waits before it reverts
+_BACK_S = 120.0  # for an unreachable node to revert a change
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
+    """The end of a node's installation: the stages of its roles, or `why` it has no operating system."""
 
     stages: tuple[Stage, ...] = ()
     why: str = ""
@@ -62,7 +62,7 @@ class NodeState:
     begun: bool = False
     drain: Drain | None = None
     reboot: Reboot | None = None  # while the running stage is one
-    back: Resume | None = None  # while it goes back into service, before the others have had their turn
+    back: Resume | None = None  # while it returns to service, before other nodes begin
     running: Stage | None = None
     errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
 
@@ -92,45 +92,45 @@ class NodeState:
         return self.running is not None or confirms or asking
 
     def takes_of_controller(self, event: Event) -> bool:
-        """Account for an event of the controller's; True if it was the answer to a question about this node."""
+        """Account for an event of the controller; return True if it answers a question about this node."""
         return any(step is not None and step.take(event) for step in (self.drain, self.back))
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
-    """Return the stages of a node, in order. `secrets` are needed as content of files and nowhere else."""
+    """Return the stages of a node, in order. Only contents of files use `secrets`."""
     changes = {step.role: step.changes[node] for step in plan.changes.steps if node in step.changes}
-    found: list[Stage] = []
+    chain: list[Stage] = []
     removals = plan.changes.removals.get(node, ())
-    named = [removal for removal in removals if Association.kind in removal.owns.resources]
-    free = [removal for removal in removals if not removal.guard and removal not in named]
+    associations = [removal for removal in removals if Association.kind in removal.owns.resources]
+    free = [removal for removal in removals if not removal.guard and removal not in associations]
     if free:
-        found.append(_removal(node, free, leave=False))
+        chain.append(_removal(node, free, leave=False))
     if node in plan.changes.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
-        found.append(FirstContactStage(tuple(changes), (), task, ()))
+        chain.append(FirstContactStage(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
-        found.append(prepare)
+        chain.append(prepare)
     restarted = False
     for batch in _batches(changes, node):
         reboot = _restarted_with(batch[0], changes, restarted=restarted)
-        found.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
+        chain.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
         restarted |= bool(reboot)
     for removal in removals:
-        if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
-            found.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
-    if named:  # slurmctld ends where its partitions name a QOS that is gone
-        stage, scheduler = _removal(node, named, leave=False), plan.policy.scheduler
-        found.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
-    return tuple(_numbered(stage, run) for stage in found)
+        if removal.guard:  # last: the replacement, such as a key in another file, is in place by then
+            chain.extend(_guarded_removal(node, removal, run, plan.policy.rollout.confirm_wait_s))
+    if associations:  # slurmctld exits if its partitions name a removed QOS
+        stage, scheduler = _removal(node, associations, leave=False), plan.policy.scheduler
+        chain.append(dataclasses.replace(stage, after=((node, scheduler),) if scheduler else ()))
+    return tuple(_number(stage, run) for stage in chain)
 
 
 def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
     """Return the request for a node that leaves: remove everything of hpcforge."""
-    return (_numbered(_removal(leaving.node, leaving.removals, leave=True), run),)
+    return (_number(_removal(leaving.node, leaving.removals, leave=True), run),)
 
 
-def _numbered(stage: Stage, run: Run) -> Stage:
+def _number(stage: Stage, run: Run) -> Stage:
     """Return the stage with its run number, so that nodes refuse older runs, and a task name for reattaching."""
     task = stage.task
     if not isinstance(task, NodeProgram):
@@ -164,22 +164,22 @@ def _guarded_task(name: str, node: str, request: requests.Request, guard: reques
     return NodeProgram(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
 
 
-def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardRequest, what: str) -> Stage:
+def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardRequest, name: str) -> Stage:
     """Confirm a guarded change over a new connection, before the node reverts it."""
     request: requests.ConfirmRequest = {"verb": "confirm", "guard": guard["id"]}
     limit_s = max(_CONFIRM_S, guard["revert_s"])
-    task = NodeProgram(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
+    task = NodeProgram(f"confirm:{name}:{node}", node, request, limit_s, aside=True, fresh=True)
     return ConfirmStage(roles, (), task, roles)
 
 
-LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
+LEAVING = "leaving"  # the role name of a leaving node without resources
 
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
-    """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
+    """Build the stage before units, for all roles at once; the files of guarded roles come with their units."""
     work: list[requests.WorkRequest] = [
         {
-            **put(role, _now(change), Contents(plan.changes.texts, secrets)),
+            **put(role, _early(change), Contents(plan.changes.texts, secrets)),
             "packages": list(change.packages),
             "removes": [removal.name for removal in change.removes],
             "owns": owns(change.owns),
@@ -187,7 +187,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "old_state": old_state(change.old_state),
         }
         for role, change in changes.items()
-        if change.packages or _now(change) or not change.noted or (plan.changes.take_over and change.old_state)
+        if change.packages or _early(change) or not change.noted or (plan.changes.take_over and change.old_state)
     ]
     if not work:
         return None
@@ -206,7 +206,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 
 
-def _now(change: Change) -> list[ResourceChange]:
+def _early(change: Change) -> list[ResourceChange]:
     """Return the changes before units and checks; a guarded role's files come with these, late ones just before."""
     return [
         resource_change
@@ -239,7 +239,7 @@ def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
 
 
 def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
-    return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
+    return tuple((provider, need.role) for need in change.needs for provider in need.nodes if provider != node)
 
 
 def _in_prepare(cause: str) -> bool:
@@ -247,7 +247,7 @@ def _in_prepare(cause: str) -> bool:
 
 
 def _done_before(causes: Collection[str]) -> bool:
-    """Whether it is all done on a node before the first role is finished there."""
+    """Return True if all causes precede the first finished role of a node."""
     return all(_in_prepare(cause) or cause == "due" for cause in causes)
 
 
@@ -274,7 +274,7 @@ def _finish(
     run: Run,
     reboot: Collection[str],
 ) -> Iterator[Stage]:
-    """Units, then opaque work, then checks; a batch with opaque work, or a guarded one, is that one role.
+    """Build the stages for units, then opaque work, then checks. A batch with opaque work or a guard is one role.
 
     A restart (for the roles of `reboot`) comes before units and checks: units may need what it brings, as those of a
     driver do, and it would only stop them again. Opaque work comes before it, and the units that it needs before that.
@@ -289,7 +289,8 @@ def _finish(
         return
     if first.opaque is None:
         barrier = tuple(role for role in roles if changes[role].shape == "together")
-        stage = _finish_stage(node, roles, after, changes, act=True, checks=True, restarted=bool(reboot))
+        batch_changes = {role: changes[role] for role in roles}
+        stage = _finish_stage(node, batch_changes, after, act=True, checks=True, restarted=bool(reboot))
         if reboot:
             yield dataclasses.replace(_reboot(node, reboot, after), barrier=barrier)
         yield dataclasses.replace(stage, barrier=barrier)
@@ -311,7 +312,7 @@ def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """Build the restart of a node. The task sends it; `hpcforge.run.reboot` checks the rest."""
-    request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # that is asked first
+    request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # `hpcforge.run.reboot` fills it in
     task = NodeProgram(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
     return RebootStage(tuple(roles), after, task, ())
 
@@ -329,7 +330,7 @@ def _opaque(
         begun: requests.RecordRequest = {"verb": "record", "role": role, "digest": ""}
         yield OpaqueStage(roles, after, NodeProgram(f"begun:{role}:{node}", node, begun, _FINISH_TIMEOUT_S), ())
     if changes[role].units:
-        yield _finish_stage(node, roles, after, changes, act=True, checks=False)
+        yield _finish_stage(node, {role: changes[role]}, after, act=True, checks=False)
     opaque = change.opaque
     words = (f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     collections = tuple(collection.folder for collection in opaque.collections)
@@ -344,7 +345,7 @@ def _opaque(
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:
-        yield _finish_stage(node, roles, (), changes, act=False, checks=True, restarted=bool(reboot))
+        yield _finish_stage(node, {role: changes[role]}, (), act=False, checks=True, restarted=bool(reboot))
 
 
 def _guarded(
@@ -356,7 +357,7 @@ def _guarded(
     secrets: Mapping[str, bytes],
     run: Run,
 ) -> Iterator[Stage]:
-    """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
+    """Build the stages of a role that could lock hpcforge out, and the confirmation over a new connection."""
     guard: requests.GuardRequest = {"id": f"{run.id}.{role}", "revert_s": plan.policy.rollout.confirm_wait_s}
     change = changes[role]
     files = [resource_change for resource_change in change.resources if isinstance(resource_change.resource, File)]
@@ -369,7 +370,7 @@ def _guarded(
         request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = NodeProgram(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield FilesStage((role,), after, task, ())
-    finish = _finish_stage(node, (role,), after, changes, act=True, checks=True, guard=guard if files else None)
+    finish = _finish_stage(node, {role: change}, after, act=True, checks=True, guard=guard if files else None)
     if not files:
         yield finish
         return
@@ -385,9 +386,8 @@ def last_look(node: str) -> Stage:
 
 def _finish_stage(
     node: str,
-    roles: tuple[str, ...],
-    after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
+    after: tuple[tuple[str, str], ...],
     *,
     act: bool,
     checks: bool,
@@ -397,14 +397,15 @@ def _finish_stage(
     work: list[requests.WorkRequest] = [
         {
             "role": role,
-            "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
-            "units": units(changes[role], act=act, restarted=restarted),
-            "checks": [check(role_check) for role_check in changes[role].checks] if checks else [],
+            "needs": [need.role for need in change.needs if need.nodes == (node,)],
+            "units": units(change, act=act, restarted=restarted),
+            "checks": [check(role_check) for role_check in change.checks] if checks else [],
         }
-        for role in roles
+        for role, change in changes.items()
     ]
-    if guard:  # units, too, go back to how they ran
+    if guard:  # a revert restores the states of units, too
         work = [{**role_work, "guard": guard} for role_work in work]
+    roles = tuple(changes)
     request: requests.FinishRequest = {"verb": "converge", "phase": "finish", "work": work}
     name = f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}"
     task = _guarded_task(name, node, request, guard) if guard else NodeProgram(name, node, request, _FINISH_TIMEOUT_S)

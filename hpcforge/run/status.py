@@ -33,12 +33,12 @@ class NodeStatus:
     """One node of the blueprint."""
 
     name: str
-    unreachable: str | None  # why it cannot be asked
+    unreachable: str | None  # the reason for no answer
     slurm: str | None  # "idle", "down: Not responding"; None: Slurm does not know it, or cannot be asked
-    changed: Past | None  # the last run that changed something on it, as far as history is at hand
-    run: int | None  # the newest run that it has seen, by its receipt
+    changed: Past | None  # the last run in the read history that changed it
+    run: int | None  # the newest run in its receipt
     troubles: tuple[str, ...] = ()
-    nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.answer_types.Nvml`
+    nvml: Mapping[str, Any] | None = None  # GPUs as its driver reports them: `hpcforge.node.answer_types.Nvml`
     certificates: tuple[Certificate, ...] = ()
     down: DownWorker | None = None  # set where it takes no job, though no operator holds it
     reason: str | None = None  # the kind of unreachable, as an Event has it
@@ -46,17 +46,17 @@ class NodeStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """What was found. Ages are in seconds."""
+    """The status of a cluster. Ages are in seconds."""
 
     cluster: str
     head: str
     nodes: tuple[NodeStatus, ...]
     leaving: Mapping[str, Enrolled]  # in the roster, not in the blueprint
-    away: str | None  # why the head cannot be asked; then history and roster are this host's copy
+    away: str | None  # the reason for no answer of the head; history and roster are then this host's copy
     at_work: LeaseHolder | None
     history: History
     verdicts: Recorded
-    notes: tuple[str, ...] = field(default=())  # what could not be read, and what is shown instead
+    notes: tuple[str, ...] = field(default=())  # unreadable records, and their replacements
 
     @property
     def last(self) -> Past | None:
@@ -78,48 +78,62 @@ def status(
     `say` prints the nodes that have not answered. `desired`: the roles of each node; their certificates are checked,
     and whether a change that the node reverted is still due. `probes` as in `observe`.
     """
-    names = [node.name for node in cluster.nodes]
-    roles = desired.nodes
-    paths = {name: certificate_paths(roles.get(name, ())) for name in names}
-    none = Desired((), dict.fromkeys(names, ()), {})
-    seen = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
-    needed = _needed_again(engine, cluster, desired, seen, say)
-    known = down_workers.configured(seen)
-    found = down_workers.find(cluster, seen, known, known)
-    down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, found)}
+    none = Desired((), {node.name: () for node in cluster.nodes}, {})
+    paths = {name: certificate_paths(desired.nodes.get(name, ())) for name in none.nodes}
+    observed = observe(engine, cluster, none, reads=paths, waits=Waits(say, None), probes=probes)
+    needed = _needed_again(engine, cluster, desired, observed, say)
     head = cluster.slurm.controller
-    silent = down_workers.silent_controller(engine, cluster, desired, seen[head])
+    down = _down(engine, cluster, desired, observed)
+    silent = down_workers.silent_controller(engine, cluster, desired, observed[head])
     down |= {worker.node: worker for worker in silent}
-    now_s = time.time()
-    certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
-    recorded = load(seen[head].reads.get(VERDICTS_PATH))
-    slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
-    changed = last_changed(history)
-    workers = {worker.node: worker for worker in declared(cluster)}
+    recorded = load(observed[head].reads.get(VERDICTS_PATH))
+    nodes = _nodes(cluster, desired, observed, history, needed)
     holder = look(engine, head) if away is None else None
-    dead = holder if holder is not None and ended(holder.process) else None
-    return Status(
-        cluster=cluster.name,
-        head=head,
-        nodes=tuple(
-            _with_down(
-                _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name)),
-                down.get(name),
-            )
-            for name, answer in seen.items()
-        ),
-        leaving=leaving(roster, cluster),
-        away=away,
-        at_work=None if dead else holder,
-        history=history,
-        verdicts=recorded,
-        notes=(
-            *(_notes(head, away, history, roster, recorded)),
-            *(f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent),
-            *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
-        ),
-    )
+    dead = holder if holder and ended(holder.process) else None
+    notes = _notes(head, away, history, roster, recorded)
+    notes += [f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent]
+    if dead:
+        notes.append(f"{dead.sentence()}: that process has ended on this machine, and the run was cut off")
+    shown = tuple(_with_down(node, down.get(node.name)) for node in nodes)
+    holder = None if dead else holder
+    leavers = leaving(roster, cluster)
+    return Status(cluster.name, head, shown, leavers, away, holder, history, recorded, tuple(notes))
+
+
+def _nodes(
+    cluster: Cluster,
+    desired: Desired,
+    observed: Mapping[str, Observation],
+    history: History,
+    needed: Mapping[str, Collection[str]],
+) -> list[NodeStatus]:
+    """Return the status of each node, with its state in Slurm, its last change and its certificates."""
+    slurm = parse_slurm_nodes(observed[cluster.slurm.controller].answers.get(SLURM_NODES, ""))
+    changed, certified = last_changed(history), _certified(desired, observed)
+    workers = {worker.node: worker for worker in declared(cluster)}
+    return [
+        _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name))
+        for name, answer in observed.items()
+    ]
+
+
+def _certified(desired: Desired, observed: Mapping[str, Observation]) -> dict[str, tuple[Certificate, ...]]:
+    """Return the certificates of nodes, by name."""
+    now_s = time.time()
+    return {
+        name: certificates(desired.nodes.get(name, ()), observation.reads, now_s)
+        for name, observation in observed.items()
+    }
+
+
+def _down(
+    engine: Engine, cluster: Cluster, desired: Desired, observed: Mapping[str, Observation]
+) -> dict[str, DownWorker]:
+    """Return the workers that take no job, with the causes, by name."""
+    names = down_workers.configured(observed)
+    suspects = down_workers.find(cluster, observed, names, names)
+    return {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, suspects)}
 
 
 def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tuple[tuple[Past, ...], str | None]:
@@ -129,48 +143,56 @@ def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tupl
 
 
 def _needed_again(
-    engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observation], say: Callable[[str], None]
+    engine: Engine, cluster: Cluster, desired: Desired, observed: Mapping[str, Observation], say: Callable[[str], None]
 ) -> dict[str, Collection[str]]:
-    """Per node, the roles of which it reverted a change and that are still not as they should be.
+    """Return by node the roles with a reverted change that still differ from the desired state.
 
     A role with a secret in a file counts as such: `status` reads no secrets.
     """
-    reverted = {name: {one["role"] for one in node.reverted} for name, node in seen.items() if node.reverted}
-    asked = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
-    if not any(asked.values()):
+    reverted = {
+        name: {reversal["role"] for reversal in node.reverted} for name, node in observed.items() if node.reverted
+    }
+    roles = {
+        name: tuple(role for role in desired.nodes.get(name, ()) if role.role in reverted[name]) for name in reverted
+    }
+    if not any(roles.values()):
         return {}
-    found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None), probes=False)
+    latest = observe(engine, cluster, replace(desired, nodes=roles), waits=Waits(say, None), probes=False)
     return {
-        name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
-        for name, one in found.items()
+        name: reverted[name]
+        if observation.unreachable
+        else {*observation.differs, *(failed["role"] for failed in observation.failed)}
+        for name, observation in latest.items()
     }
 
 
 def _node(
-    seen: Observation,
+    observation: Observation,
     slurm: tuple[str, str] | None,
     changed: Past | None,
     worker: DeclaredWorker | None,
     certified: tuple[Certificate, ...],
     needed: Collection[str] | None,
 ) -> NodeStatus:
-    receipt = seen.receipt or {}
+    receipt = observation.receipt or {}
     troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
-    if seen.at_work:
-        troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += [taken_back(one) for one in seen.reverted if one["role"] in (needed or ())]
-    if not seen.python and seen.unreachable is None:
+    if observation.at_work:
+        troubles.append(
+            f"a step of run {observation.at_work.get('number')} by {observation.at_work.get('who')} is at work"
+        )
+    troubles += [taken_back(reversal) for reversal in observation.reverted if reversal["role"] in (needed or ())]
+    if not observation.python and observation.unreachable is None:
         troubles.append("it has no Python yet")
-    nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")
+    nvml = observation.facts.get("nvml") or observation.facts.get("amdgpu")
     if nvml and worker:
-        short = gpu_shortfalls(worker, seen.facts)
+        short = gpu_shortfalls(worker, observation.facts)
         troubles += [f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}" for shortfall in short]
     troubles += remarks(nvml) if nvml else ()
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")
     run = number if isinstance(number, int) else None
-    shown = NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
-    return replace(shown, reason=seen.reason)
+    shown = NodeStatus(observation.node, observation.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+    return replace(shown, reason=observation.reason)
 
 
 def _with_down(node: NodeStatus, down: DownWorker | None) -> NodeStatus:

@@ -1,9 +1,9 @@
-"""The observed state before a plan: the nodes, the roster, and those that leave."""
+"""The observed state before a plan: the nodes, the roster, and leaving nodes."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcforge import __version__
@@ -34,21 +34,21 @@ class Survey:
     head: Observation
     roster: Roster
     leaving: tuple[Leaving, ...]
-    going: Mapping[str, Observation]  # the answers of those that leave
+    departing: Mapping[str, Observation]  # the answers of leaving nodes
     strangers: frozenset[str] = field(default=frozenset())  # nodes of the roster that only the head knows
     tests: tuple[OwnedJob, ...] = ()  # test jobs that are in Slurm's queue
 
     @property
     def at_work(self) -> dict[str, Observation]:
-        """Nodes on which a step of another run is active, or that will yet undo one."""
+        """Nodes with an active step of another run, or with an unconfirmed change."""
         return {
             name: observation
-            for name, observation in {**self.observed, **self.going}.items()
+            for name, observation in {**self.observed, **self.departing}.items()
             if observation.at_work or observation.armed
         }
 
 
-def survey(
+def survey_nodes(
     engine: Engine,
     cluster: Cluster,
     goal: Goal,
@@ -57,58 +57,78 @@ def survey(
     inventory: Mapping[str, KnownMachine],
     *,
     kept_as: str | None = None,
-    arriving: Collection[str] = (),
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
     Nodes that leave are searched only for the whole cluster. They are contacted only if this host's copy of the
     roster or the `inventory` agrees with the head. `kept_as` is the name of the copy, if it is not the cluster's.
-    `arriving`: nodes that are being installed, which are not asked and have nothing.
+    Nodes that are being installed are not asked and have nothing.
     """
-    controller, desired, nodes = cluster.slurm.controller, goal.desired, goal.nodes
-    names = [name for name in (nodes if controller in nodes else (*nodes, controller)) if name not in arriving]
-    if controller not in nodes:
-        desired = replace(desired, nodes={**desired.nodes, controller: ()})
-    seen = observe(engine, cluster, desired, names, goal.secrets, waits=Waits(say, controller))
-    seen |= {name: Observation(name, {}, python=False) for name in arriving}
-    tests = leftover.told(seen[controller].answers)
-    answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
-    head = seen[controller] = replace(seen[controller], answers=answers)
+    controller = cluster.slurm.controller
     copy = Copy.of(kept_as or cluster.name)
-    roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
-    if roster.problem:
-        why = f"the node list on {controller} cannot be used: {roster.problem}"
-        roster, instead = copy.in_place_of(roster, cluster.name)
-        say(f"{why}; {instead}")
-    number = roster.run.number if roster.run else None
-    skipped = distrusted(__version__, number, {name: observation.receipt for name, observation in seen.items()})
-    known_as = {name: observation.facts for name, observation in seen.items() if "os_id" in observation.facts}
-    skipped |= other_releases(cluster, known_as)
-    for name, reason in skipped.items():
-        seen[name] = Observation(name, unreachable=reason)
-    head = seen[controller]
-    gone = leaving(roster, cluster) if goal.whole else {}
+    observed = _observe(engine, cluster, goal, say)
+    tests = leftover.parse(observed[controller].answers)
+    observed[controller] = _without_leftovers(observed[controller], tests)
+    roster = _read_roster(observed[controller], cluster, copy, say)
+    for name, reason in _distrusted(cluster, observed, roster).items():
+        observed[name] = Observation(name, unreachable=reason)
+    head = observed[controller]
+    leavers = leaving(roster, cluster) if goal.whole else {}
     unknown = strangers(roster, cluster, [inventory, copy.known(cluster.name)])
-    reached = {name: machine for name, machine in gone.items() if name not in unknown}
-    going: dict[str, Observation] = {}
+    reached = {name: machine for name, machine in leavers.items() if name not in unknown}
+    departing: dict[str, Observation] = {}
     if reached:
         reach(reached)
-        going = observe_leaving(engine, tuple(reached), Waits(say, None))
-    known = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
-    return Survey(
-        goal=goal,
-        observed={name: seen[name] for name in nodes},
-        head=head,
-        roster=roster,
-        leaving=tuple(
-            Leaving(name, machine.address, name in known, going[name].unreachable, surplus(going[name]))
-            if name in going
-            else Leaving(name, machine.address, name in known, None, unknown=_not_entered(name, machine, controller))
-            for name, machine in gone.items()
-        ),
-        going=going,
-        strangers=unknown,
-        tests=tests,
+        departing = observe_leaving(engine, tuple(reached), Waits(say, None))
+    selected = {name: observed[name] for name in goal.nodes}
+    return Survey(goal, selected, head, roster, _leaving(leavers, departing, head), departing, unknown, tests)
+
+
+def _observe(engine: Engine, cluster: Cluster, goal: Goal, say: Callable[[str], None]) -> dict[str, Observation]:
+    """Return the answers of the selected nodes and the controller."""
+    controller = cluster.slurm.controller
+    roles = {name: goal.desired.nodes[name] for name in goal.nodes if name not in goal.arriving}
+    if controller not in goal.nodes:
+        roles[controller] = ()
+    desired = replace(goal.desired, nodes=roles)
+    observed = observe(engine, cluster, desired, goal.secrets, waits=Waits(say, controller))
+    return observed | {name: Observation(name, {}, python=False) for name in goal.arriving}
+
+
+def _without_leftovers(head: Observation, tests: Sequence[OwnedJob]) -> Observation:
+    """Return the head's answers without test jobs of dead runs."""
+    answers = leftover.without_left(head.answers, tuple(filter(leftover.dead, tests)))
+    return replace(head, answers=answers)
+
+
+def _read_roster(head: Observation, cluster: Cluster, copy: Copy, say: Callable[[str], None]) -> Roster:
+    """Return the roster of the head; this host's copy if the head's cannot be used."""
+    roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
+    if roster.problem:
+        problem = f"the node list on {head.node} cannot be used: {roster.problem}"
+        roster, consequence = copy.in_place_of(roster, cluster.name)
+        say(f"{problem}; {consequence}")
+    return roster
+
+
+def _distrusted(cluster: Cluster, observed: Mapping[str, Observation], roster: Roster) -> dict[str, str]:
+    """Return the nodes that are skipped because of their receipt or their distribution, with the reason."""
+    number = roster.run.number if roster.run else None
+    receipts = {name: observation.receipt for name, observation in observed.items()}
+    facts = {name: observation.facts for name, observation in observed.items() if "os_id" in observation.facts}
+    return distrusted(__version__, number, receipts) | other_releases(cluster, facts)
+
+
+def _leaving(
+    leavers: Mapping[str, Enrolled], departing: Mapping[str, Observation], head: Observation
+) -> tuple[Leaving, ...]:
+    """Return the nodes that leave, with what remains on those that answered."""
+    workers = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
+    return tuple(
+        Leaving(name, machine.address, name in workers, departing[name].unreachable, surplus(departing[name]))
+        if name in departing
+        else Leaving(name, machine.address, name in workers, None, unknown=_not_entered(name, machine, head.node))
+        for name, machine in leavers.items()
     )
 
 

@@ -27,11 +27,11 @@ from hpcforge.run.site import Site, current, jump_host, open_engines, site_lock,
 
 @dataclass(frozen=True)
 class MachineKeys:
-    """What machines answered, by name: a public key, "ssh-ed25519 AAAA...", or why there is none."""
+    """The answers of machines by name: a public key, "ssh-ed25519 AAAA...", or the reason for none."""
 
     keys: dict[str, str]
     refused: dict[str, str]
-    jump_host: str | None = None  # of the machine on the way, if it was asked for, too
+    jump_host: str | None = None  # the jump host's key, if requested
 
 
 def ask_for_keys(targets: Sequence[Target], via: Target | None, work_dir: Path) -> MachineKeys:
@@ -77,11 +77,13 @@ def record(site: Site, shown: MachineKeys) -> Site:
         UsageError: there is a file where the new inventory would be.
     """
     with site_lock(site.loaded):
-        now = current(site.loaded)
-        path, texts = _with_keys(now, site.cluster, shown)
-        load(now.blueprint_path, path, instead=texts)  # raises what would be wrong; nothing is written then
-        write_texts(now, texts)
-        reread = load(now.blueprint_path, path)
+        latest = current(site.loaded)
+        path, texts = _with_keys(latest, site.cluster, shown)
+        load(
+            latest.blueprint_path, path, instead=texts
+        )  # raises if the files would be invalid; nothing is written then
+        write_texts(latest, texts)
+        reread = load(latest.blueprint_path, path)
     return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
 
 
@@ -98,11 +100,11 @@ def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Pat
         old = "# What there is: the machines behind the blueprint's names.\nschema: 1\n"
     else:
         old = loaded.text(path)
-    there = loaded.cluster.by_name
+    nodes = loaded.cluster.by_name
     keys = {
         (name, "host_keys"): [key]
         for name, key in shown.keys.items()
-        if name in there and not there[name].host_keys and there[name].address == before.by_name[name].address
+        if name in nodes and not nodes[name].host_keys and nodes[name].address == before.by_name[name].address
     }
     new = {path: with_values(old, "nodes", keys) if keys else old}
     access = loaded.cluster.access
@@ -111,13 +113,13 @@ def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Pat
     if loaded.inventory_path is None:
         blueprint = loaded.text(loaded.blueprint_path)
         new[loaded.blueprint_path] = edited(blueprint, [SetValue(("inventory",), path.name)])
-    return path, new  # the blueprint last: it never names what is not there
+    return path, new  # the blueprint last: it never names a missing file
 
 
 def _jump(access: Access, key: str) -> dict[str, object]:
     assert access.via is not None
-    other = {"user": access.via.user} if access.via.user != access.user else {}
-    return {"host": access.via.address, **other, "host_keys": [key]}
+    account = {"user": access.via.user} if access.via.user != access.user else {}
+    return {"host": access.via.address, **account, "host_keys": [key]}
 
 
 def enrolled(site: Site, node: str) -> Enrolled:
@@ -134,5 +136,5 @@ def enrolled(site: Site, node: str) -> Enrolled:
 
 
 def confirm(site: Site, node: str, machine: Enrolled) -> None:
-    """From now on this host knows the node as the head does. Raises `OSError`."""
+    """Record the node on this host as the head has it. Raises `OSError`."""
     Copy.of(site.kept_as).trust(site.cluster.name, node, machine)

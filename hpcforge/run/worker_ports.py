@@ -9,9 +9,9 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.programs import port_probe
 from hpcforge.slurm.down_nodes import COMPLETING, COMPLETING_COMMAND
 
-SLURMD_PORTS = "slurmd_ports"  # the name under which the controller is asked which slurmds it can connect to
+SLURMD_PORTS = "slurmd_ports"  # the name of the controller's question for unreachable slurmds
 _SLURMCTLD, _SLURMD = 6817, 6818  # Slurm's defaults; `slurm.settings` refuses others
-# Nothing is tried where slurmctld does not run: the workers of a first apply have no slurmd.
+# No port is tried while slurmctld does not run: the workers of a first apply have no slurmd.
 _WITH_SLURMCTLD = 'scontrol ping 2>/dev/null | grep -q "is UP" || exit 1; exec python3 -I -c "$@"'
 _SERVICES = (("DNS", "dns", "53"), ("the time server", "time", "123/udp"), ("the depot", "depot", "80"))
 
@@ -22,7 +22,7 @@ def slurmd(cluster: Cluster, node: str) -> str:
 
 
 def services(cluster: Cluster, node: str) -> dict[str, str]:
-    """Return what a worker needs of other nodes, `slurmctld on head`, by address and port."""
+    """Return the services that a worker needs, as `slurmctld on head`, by address and port."""
     controller = cluster.slurm.controller
     needed = {f"{cluster.by_name[controller].address}:{_SLURMCTLD}": f"slurmctld on {controller}"}
     for name, service, of_service in _SERVICES:
@@ -33,24 +33,24 @@ def services(cluster: Cluster, node: str) -> dict[str, str]:
 
 
 def probe(targets: Iterable[str]) -> list[str]:
-    """Return the command that prints which of these do not answer, and why."""
+    """Return the command that prints the silent ones of these, with the reason."""
     return ["python3", "-I", "-c", inspect.getsource(port_probe), *targets]
 
 
 def asks(cluster: Cluster) -> dict[str, list[str]]:
     """Return the controller's questions: the slurmds that it does not reach, the jobs that do not end."""
     targets = [slurmd(cluster, node.name) for node in cluster.workers if node.address]
-    ports = {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
-    return {COMPLETING: list(COMPLETING_COMMAND), **ports}
+    commands = {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
+    return {COMPLETING: list(COMPLETING_COMMAND), **commands}
 
 
 def failures(output: str) -> dict[str, str]:
-    """Return why, by address and port, from the output of `probe`."""
-    return {target: why for target, _, why in (line.partition(" ") for line in output.splitlines()) if why}
+    """Return the reasons by address and port, from the output of `probe`."""
+    return {target: reason for target, _, reason in (line.partition(" ") for line in output.splitlines()) if reason}
 
 
 def silent(cluster: Cluster, answers: Mapping[str, str]) -> dict[str, str]:
-    """Return why the controller cannot connect to a worker's slurmd, by worker, from its answers."""
+    """Return the controller's failed connections to slurmds, by worker, from its answers."""
     controller, failed = cluster.slurm.controller, failures(answers.get(SLURMD_PORTS, ""))
     ports = {node.name: slurmd(cluster, node.name) for node in cluster.workers}
     return {

@@ -47,7 +47,7 @@ from hpcforge.run.records.history import past, write_log
 from hpcforge.run.result import ApplyResult, Run, RunResult, Verified
 from hpcforge.run.site import Goal
 from hpcforge.run.status import status
-from hpcforge.run.survey import Survey, survey
+from hpcforge.run.survey import Survey, survey_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, KeptVerdicts, Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict
 
@@ -235,7 +235,7 @@ def observed(role: str, reads: Mapping[str, str] | None = None, answers: Mapping
 
 DONE = {"event": "done", "changed": 1, "failed": [], "skipped": [], "facts": FACTS}
 LEASE = {"event": "lease", "held": HOLDER, "took_over": HOLDER}
-PAST = past(RUN, RunResult({}), args=[], dirty=False, started_s=1.7e9, exit_code=0)
+PAST = past(RUN, ApplyResult(RunResult({})), args=[], dirty=False, started_s=1.7e9, exit_code=0)
 LOG = {
     "event": "log",
     "lines": ['{"id": "x", "who": "y", "number": 3, "started_s": 1.7e9}'],
@@ -333,7 +333,7 @@ class Printed:
         self.text: list[str] = []
 
     def look(self) -> tuple[Survey, Plan]:
-        found = survey(self.engine, CLUSTER, Goal({}, DESIRED, nodes=NAMES), lambda _: None, self.say, {})
+        found = survey_nodes(self.engine, CLUSTER, Goal({}, DESIRED, nodes=NAMES), lambda _: None, self.say, {})
         wait_for_others(self.engine, {n: replace(o, armed=()) for n, o in found.at_work.items()}, 1.0, self.say)
         return found, diff(CLUSTER, DESIRED, found.observed, found.leaving, head=found.head)
 
@@ -351,7 +351,7 @@ class Printed:
             ended = execute(plan, {}, self.engine, stream.event, lambda: False, run)
             facts = latest_facts(observed.observed, ended)
             admission = admit(self.engine, plan, facts, 0.0, ended)
-            one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
+            one = past(run, ApplyResult(ended), args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, observed.roster, "small", observed.strangers):
                 stream.say(problem)
             verified = Verified(recorded=load(observed.head.reads.get(VERDICTS_PATH)))

@@ -32,18 +32,17 @@ from hpcforge.node import requests
 from hpcforge.node.requests import KeepVerdictsRequest, KeepVerificationsRequest
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
 from hpcforge.run.fanout import exchange
-from hpcforge.run.result import Run, RunResult
+from hpcforge.run.result import ApplyResult, Run, RunResult
 from hpcforge.verify import baselines
 from hpcforge.verify.baselines import Verifications
 from hpcforge.verify.verdict_records import Recorded, dump
-from hpcforge.verify.verdicts import Verdict
 
 SCHEMA_VERSION = 1
 _TIMEOUT_S = 60.0
-_CAUGHT_UP = 50  # lines that come back from the head when one is written: those of other hosts since our last run
+_CAUGHT_UP = 50  # lines that the head returns for a written one: lines of other hosts since this host's last run
 _WHY_LIMIT = 300  # characters
-_TO_THE_END = (0, 2, 7)  # exit codes of runs that did all they could
-_LAST_ALIKE = 5  # runs from which the time of the next is guessed
+_TO_THE_END = (0, 2, 7)  # exit codes of complete runs
+_LAST_ALIKE = 5  # runs for the estimate of the time
 
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -53,14 +52,14 @@ class NodePast:
     """The result of a run on one node."""
 
     changed: _Count = 0  # resources
-    roles: tuple[str, ...] = ()  # that it brought to an end
+    roles: tuple[str, ...] = ()  # that it completed
     failed: Mapping[str, str] = field(default_factory=dict)  # role -> why
     unreachable: str | None = None
 
 
 @dataclass(frozen=True)
 class Past:
-    """One run. A `cut_off` one died before it could write its own line; of it only the first four are known."""
+    """One run. A `cut_off` one died before it could write its own line: only its first four fields are known."""
 
     id: str
     who: str
@@ -81,7 +80,7 @@ class Past:
 
 @dataclass(frozen=True)
 class History:
-    """Runs from the oldest to the newest. `older` are more that were not asked for; `unreadable` lines are damaged."""
+    """Runs from the oldest to the newest. `older` runs were not read; `unreadable` lines are damaged."""
 
     runs: tuple[Past, ...] = ()
     older: int = 0
@@ -98,16 +97,16 @@ _PAST = TypeAdapter(Past)
 
 def past(
     run: Run,
-    result: RunResult,
+    applied: ApplyResult,
     *,
     args: Sequence[str],
     dirty: bool,
     started_s: float,
     exit_code: int,
     left: Sequence[str] = (),
-    verdicts: Iterable[Verdict] = (),
 ) -> Past:
     """Return a run that ends now, as history records it. `args` are the words of the command line after the verb."""
+    result, verdicts = applied.result, [reached.verdict for reached in applied.tests.reached]
     names = [name for name in (*result.outcomes, *result.lost) if _happened(name, result)]
     return Past(
         id=run.id,
@@ -129,16 +128,14 @@ def past(
 
 
 def parse_history(lines: Iterable[str], older: int = 0) -> History:
-    """Lines as the head gives them. One that cannot be read is counted."""
+    """Parse lines as the head returns them, and count unreadable ones."""
     runs: dict[str, Past] = {}
     unreadable = 0
     for line in lines:
         past_run = _parsed(line)
         if past_run is None:
             unreadable += 1
-        elif not (
-            past_run.cut_off and past_run.id in runs
-        ):  # it was taken for dead, and then wrote its line all the same
+        elif not (past_run.cut_off and past_run.id in runs):  # it counted as dead, and then wrote its line
             runs.pop(past_run.id, None)
             runs[past_run.id] = past_run
     return History(tuple(runs.values()), older, unreadable)
@@ -158,8 +155,8 @@ def expected_s(history: History, roles: Collection[str], nodes: int) -> float | 
     for run in reversed(history.runs):
         did = {role for node in run.nodes.values() for role in node.roles}
         changed = sum(bool(node.changed) for node in run.nodes.values())
-        alike = did and 2 * len(did & {*roles}) >= len(did | {*roles}) and nodes <= 2 * changed <= 4 * nodes
-        if alike and run.wall_s is not None and run.exit in _TO_THE_END:
+        similar = did and 2 * len(did & {*roles}) >= len(did | {*roles}) and nodes <= 2 * changed <= 4 * nodes
+        if similar and run.wall_s is not None and run.exit in _TO_THE_END:
             times.append(run.wall_s)
     return median(times[:_LAST_ALIKE]) if times else None
 
@@ -217,15 +214,15 @@ class Copy:
 
     @classmethod
     def of(cls, cluster: str) -> Self:
-        """Where the copy of a cluster's lies; `Site.kept_as` is the name that tells it from its rehearsal."""
+        """Return the copy for a cluster; `Site.kept_as` names it apart from its rehearsal's."""
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(base / "hpcforge" / cluster)
 
     def add(self, lines: Sequence[str], roster: Roster | None) -> None:
         """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
         with self._changing():
-            known = self._lines()
-            all_lines = (*known, *_new(lines, set(known)))
+            existing = self._lines()
+            all_lines = (*existing, *_missing(lines, set(existing)))
             write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in all_lines))
             if roster is not None:
                 self._keep(roster)
@@ -238,7 +235,7 @@ class Copy:
         }
 
     def trust(self, cluster: str, name: str, machine: Enrolled) -> None:
-        """From now on this host knows a node as the head does. Raises `OSError`."""
+        """Record a node on this host as the head has it. Raises `OSError`."""
         with self._changing():
             roster = self.read(cluster, 0)[1]
             self._keep(Roster(cluster, roster.run, {**roster.nodes, name: machine}))
@@ -276,8 +273,8 @@ class Copy:
         return [line for line in text.split("\n") if line.strip()]
 
 
-def _new(lines: Iterable[str], there: set[str]) -> list[str]:
-    return [line for line in lines if line not in there]
+def _missing(lines: Iterable[str], existing: set[str]) -> list[str]:
+    return [line for line in lines if line not in existing]
 
 
 def _happened(name: str, result: RunResult) -> bool:
@@ -295,10 +292,10 @@ def _node(name: str, result: RunResult) -> NodePast:
 
 
 def _document(past_run: Past) -> dict[str, Any]:
-    """Plain data; what says nothing is left out, since most nodes of most runs have little to say."""
-    kept = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
-    nodes = {name: {k: v for k, v in node.items() if v} for name, node in kept.get("nodes", {}).items()}
-    document = {"schema": SCHEMA_VERSION, **kept} | ({"nodes": nodes} if nodes else {})
+    """Return plain data without empty values: most nodes of most runs have few."""
+    fields = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
+    nodes = {name: {k: v for k, v in node.items() if v} for name, node in fields.get("nodes", {}).items()}
+    document = {"schema": SCHEMA_VERSION, **fields} | ({"nodes": nodes} if nodes else {})
     plain: dict[str, Any] = json.loads(json.dumps(document))
     return plain
 
@@ -317,17 +314,17 @@ def _parsed(line: str) -> Past | None:
 
 
 def store_verdicts(engine: Engine, controller: str, recorded: Recorded) -> str | None:
-    """Write them. Returns why not, if that failed."""
+    """Write the last verdicts. Returns the error, if that failed."""
     request: KeepVerdictsRequest = {"verb": "log", "do": "verdicts", "text": dump(recorded)}
-    return _kept(engine, controller, request)
+    return _store(engine, controller, request)
 
 
-def store_verifications(engine: Engine, controller: str, kept: Verifications) -> str | None:
-    """Write baselines and past verifications. Returns why not, if that failed."""
-    request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(kept)}
-    return _kept(engine, controller, request)
+def store_verifications(engine: Engine, controller: str, verifications: Verifications) -> str | None:
+    """Write baselines and past verifications. Returns the error, if that failed."""
+    request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(verifications)}
+    return _store(engine, controller, request)
 
 
-def _kept(engine: Engine, controller: str, request: KeepVerdictsRequest | KeepVerificationsRequest) -> str | None:
+def _store(engine: Engine, controller: str, request: KeepVerdictsRequest | KeepVerificationsRequest) -> str | None:
     data = engine.run(NodeProgram(f"{request['do']}:{controller}", controller, request, _TIMEOUT_S)).data
     return None if data["ok"] else str(data["error"])

@@ -22,7 +22,7 @@ from hpcforge.errors import ExpectedError
 from hpcforge.node.requests import HoldLeaseRequest, ProcessRequest, ReadLeaseRequest
 from hpcforge.run.fanout import exchange
 
-STALE_S = 90.0  # of silence, after which the lease is anybody's
+STALE_S = 90.0  # of silence, after which another run may take the lease
 BEAT_S = 30.0
 _POLL_S = 2.0  # how often a waiting apply asks again
 _TIMEOUT_S = 30.0
@@ -30,12 +30,12 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class LeaseHolder:
-    """Who holds the lease; spans in seconds by the head's clock."""
+    """The holder of the lease; spans in seconds by the head's clock."""
 
     run_id: str
     who: str  # user@host
     number: int | None  # of the run, once it has one
-    process: Mapping[str, Any] | None  # as `this_process` gave it there
+    process: Mapping[str, Any] | None  # from `this_process` on its machine
     age_s: float
     silent_s: float
 
@@ -48,7 +48,7 @@ class LeaseHolder:
 
 
 class LeaseHeldError(ExpectedError):
-    """Another apply is at work; `holder` says whose, `hint` what to do."""
+    """Another apply holds the lease: `holder`; `hint` says what to do."""
 
     kind = "busy"
 
@@ -66,7 +66,7 @@ def take(
     engine: Engine,
     head: str,
     run_id: str,
-    who: str,
+    operator: str,
     wait_s: float,
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
@@ -79,8 +79,8 @@ def take(
         LeaseHeldError: another run still holds it.
         KeyboardInterrupt: `stop()` turned true while waiting.
     """
-    lease = Lease(engine, head, run_id, who, say)
-    until, told, dead = time.monotonic() + wait_s, "", ""
+    lease = Lease(engine, head, run_id, operator, say)
+    until, announced, dead = time.monotonic() + wait_s, "", ""
     holder = lease.ask()
     while holder is not None:
         if holder.run_id != dead and ended(holder.process):
@@ -91,9 +91,9 @@ def take(
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise LeaseHeldError(holder)
-        if holder.run_id != told:
+        if holder.run_id != announced:
             say(f"{holder.sentence()}: waiting up to {left_s:.0f} s for it to end")
-            told = holder.run_id
+            announced = holder.run_id
         if stop():
             raise KeyboardInterrupt
         time.sleep(min(_POLL_S, left_s))
@@ -104,34 +104,34 @@ def take(
 class Lease:
     """The engines of a run that holds the lease, or that could not ask for it: then `held` is False.
 
-    A context manager that gives it back; an exception is written to the history. `lost` says so when
-    another run has taken over because this one was silent for too long: finish what runs, start no more.
+    A context manager that releases it; an exception is written to the history. `lost` is set when another run has taken
+    over because this one was silent for too long: finish running work, start no more.
     """
 
-    def __init__(self, engine: Engine, head: str, run_id: str, who: str, say: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, head: str, run_id: str, operator: str, say: Callable[[str], None]) -> None:
         self.held = False
         self.lost: str | None = None
         self._number: int | None = None
         self._nodes: frozenset[str] = frozenset()
         self._sent: frozenset[str] = frozenset()  # with the heartbeat that is under way
         self._engine, self._head, self._say = engine, head, say
-        self._run_id, self._who, self._process = run_id, who, this_process()
-        self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
+        self._run_id, self._operator, self._process = run_id, operator, this_process()
+        self._queue: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
         self._count = 0
         self._beat: str | None = None  # the task that is under way
-        self._answer: Event | None = None  # what the head said in it
+        self._answer: Event | None = None  # the head's answer in it
         self._due = 0.0
-        self._asking = False  # somebody waits for the answer
-        self._deaf = False  # the head gives no answers, and that has been said
+        self._asking = False  # `ask` waits for the answer
+        self._unanswered = False  # the head does not answer, and the operator has been warned
 
     @property
     def number(self) -> int | None:
-        """The run's number, for others to be told; None until it has one."""
+        """The run's number, which others see; None until it has one."""
         return self._number
 
     @number.setter
     def number(self, number: int) -> None:
-        self._number, self._due = number, 0.0  # it is told with the next event, so that a run that dies is known by it
+        self._number, self._due = number, 0.0  # the next heartbeat sends it, so that a dead run has a number
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -159,12 +159,12 @@ class Lease:
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """Return the next event of any other task; None when none came in time (None waits for ever)."""
-        if self._kept:
-            return self._kept.popleft()
+        if self._queue:
+            return self._queue.popleft()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._beat_if_due()
-            event = self._one(BEAT_S if until is None else max(0.0, until - time.monotonic()))
+            event = self._wait_once(BEAT_S if until is None else max(0.0, until - time.monotonic()))
             if event is not None or (until is not None and time.monotonic() >= until):
                 return event
 
@@ -173,28 +173,28 @@ class Lease:
         self.start(task)
         while True:
             self._beat_if_due()
-            event = self._one(BEAT_S)
+            event = self._wait_once(BEAT_S)
             if event is not None and event.task == task.id and event.kind == "result":
                 return event
             if event is not None:
-                self._kept.append(event)
+                self._queue.append(event)
 
     def ask(self, over: str | None = None) -> LeaseHolder | None:
-        """Ask for the lease, also in place of the run `over`, which is dead. Who has it, if another does."""
+        """Ask for the lease, also in place of the dead run `over`. Return its holder, if there is another."""
         self._asking = True
         self._begin(over)
         while self._beat is not None:
-            event = self._one(BEAT_S)
+            event = self._wait_once(BEAT_S)
             if event is not None:
-                self._kept.append(event)
+                self._queue.append(event)
         self._asking = False
         return _holder(self._answer.data if self._answer else None)
 
     def stay_alive(self) -> None:
         """Send a heartbeat, if it is time: call this every few seconds in work that sends nothing to the engines."""
-        event = self._one(0.0)
+        event = self._wait_once(0.0)
         if event is not None:
-            self._kept.append(event)
+            self._queue.append(event)
         self._beat_if_due()
 
     def _beat_if_due(self) -> None:
@@ -224,15 +224,15 @@ class Lease:
             "number": self.number,
             "cut_off": cut_off,
             "run_id": self._run_id,
-            "who": self._who,
+            "who": self._operator,
             "process": self._process,
             "nodes": sorted(self._nodes),
         }
         task = f"lease:{self._run_id}:{self._count}"
         return NodeProgram(task, self._head, request, _TIMEOUT_S, aside=True)
 
-    def _one(self, timeout_s: float) -> Event | None:
-        """Wait once, not beyond the next heartbeat; what belongs to one is dealt with here."""
+    def _wait_once(self, timeout_s: float) -> Event | None:
+        """Wait once, not beyond the next heartbeat; handle the events of heartbeats here."""
         rest_s = BEAT_S if self._beat or self.lost else max(0.0, self._due - time.monotonic())
         event = self._engine.next(min(timeout_s, rest_s))
         if event is None or event.task != self._beat:
@@ -240,31 +240,31 @@ class Lease:
         if event.kind == "warning":
             self._say(f"{self._head}: {event.data.get('detail')}")
         elif event.kind == "result":
-            self._concluded(event.data)
+            self._conclude(event.data)
         elif event.kind in ("lease", "no_python"):
             self._answer = event
         return None
 
-    def _concluded(self, data: Mapping[str, Any]) -> None:
+    def _conclude(self, data: Mapping[str, Any]) -> None:
         self._beat = None
         self._due = time.monotonic() + BEAT_S if self._sent == self._nodes else 0.0
         if self._answer is None or self._answer.kind == "no_python":
-            why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
-            if not self._deaf:
-                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still separate two runs")
-            self._deaf = True
+            reason = "it has no Python yet" if self._answer else data.get("error") or "no answer"
+            if not self._unanswered:
+                self._say(f"no lease on {self._head} ({reason}): the nodes' own locks still separate two runs")
+            self._unanswered = True
             return
-        self._deaf = False
+        self._unanswered = False
         holder, before = _holder(self._answer.data), self.held
         self.held = holder is None
         if holder is not None and not self._asking:
-            why = "took over because this run was silent too long" if before else "was not visible before"
-            self.lost = f"{holder.sentence()}, and {why}"
+            reason = "took over because this run was silent too long" if before else "was not visible before"
+            self.lost = f"{holder.sentence()}, and {reason}"
             self._say(self.lost)
 
 
 def look(engine: Engine, head: str) -> LeaseHolder | None:
-    """Who is at work, as the head knows; None too where it gives no answer. Nothing else may be under way."""
+    """Return the holder on the head; None too without an answer. No other task may be running."""
     request: ReadLeaseRequest = {"verb": "lease", "do": "look", "stale_s": STALE_S}
     answer = exchange(engine, NodeProgram(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     return _holder(answer.data)
@@ -294,24 +294,24 @@ def watched(
 
 def this_process() -> ProcessRequest:
     """Return the identity of this process, unique among all that are visible here, now or after it has ended."""
-    return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
+    return {"where": _boot_digest(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def ended(process: Mapping[str, Any] | None) -> bool:
     """Return True if its process ran on this machine and has ended; False if that is unknown."""
-    if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
+    if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _boot_digest():
         return False
     return _started(process["pid"]) != process.get("started")
 
 
-def _where() -> str:
+def _boot_digest() -> str:
     """Return the boot of this kernel and the pid namespace: only within them does a number mean the same process."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
     return hashlib.sha256(f"{boot}{Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:16]
 
 
 def _started(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None if there is no such."""
+    """Return the start of a process, in clock ticks since boot (field 22 of proc_pid_stat(5)); None without one."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
@@ -320,18 +320,18 @@ def _started(pid: int) -> int | None:
 
 
 def _holder(answer: Mapping[str, Any] | None) -> LeaseHolder | None:
-    held = answer.get("held") if answer is not None else None
-    if not isinstance(held, Mapping):
+    record = answer.get("held") if answer is not None else None
+    if not isinstance(record, Mapping):
         return None
-    who = "".join(character if character.isprintable() else "?" for character in str(held.get("who")))
-    number, process = held.get("number"), held.get("process")
+    operator = "".join(character if character.isprintable() else "?" for character in str(record.get("who")))
+    number, process = record.get("number"), record.get("process")
     return LeaseHolder(
-        run_id=str(held.get("run_id")),
-        who=who,
+        run_id=str(record.get("run_id")),
+        who=operator,
         number=number if isinstance(number, int) else None,
         process=process if isinstance(process, Mapping) else None,
-        age_s=_seconds(held.get("age_s")),
-        silent_s=_seconds(held.get("silent_s")),
+        age_s=_seconds(record.get("age_s")),
+        silent_s=_seconds(record.get("silent_s")),
     )
 
 

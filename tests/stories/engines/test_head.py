@@ -19,7 +19,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import past, read_log, write_log
 from hpcforge.run.records.lease import LeaseHeldError, look, take
-from hpcforge.run.result import RoleOutcome, Run, RunResult
+from hpcforge.run.result import ApplyResult, RoleOutcome, Run, RunResult
 from hpcforge.run.status import status
 from tests.stories.engines.conftest import Nodes
 
@@ -140,7 +140,7 @@ def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     came_to = RunResult(
         {"n1": {"base": RoleOutcome("done")}, "n2": {"base": RoleOutcome("failed", "no")}}, changed={"n1": 3}
     )
-    one = past(run, came_to, args=["--yes"], dirty=False, started_s=time.time() - 5, exit_code=5)
+    one = past(run, ApplyResult(came_to), args=["--yes"], dirty=False, started_s=time.time() - 5, exit_code=5)
     last = LastRun(7, "ab12", "ada@near", time.time(), "0.2.0", "c0ffee")
     roster = next_roster(Roster(), cluster, last, ["n1", "n2"], ())
     assert write_log(engines, "n1", one, roster, "small") == []

@@ -23,7 +23,7 @@ from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.plan import Obstacle
-from hpcforge.run.observe import _numbers, _taken
+from hpcforge.run.observe import _add_event, _numbers
 
 CONTROLLER = DesiredRole("controller", packages=("slurmctld", "munge"))
 COMPUTE = DesiredRole("compute", packages=("slurmd", "munge"))
@@ -211,6 +211,6 @@ def test_the_node_is_left_out_and_the_others_are_done(cluster: Cluster) -> None:
 
 def test_numbers_of_a_node_without_python_count_too() -> None:
     event = Event("observe:w1", "w1", "no_python", {"users": "root:0 slurm:1001 +:", "groups": "slurm:1002 odd:x"})
-    assert _taken(Observation("w1"), event).accounts == Accounts({"root": 0, "slurm": 1001}, {"slurm": 1002})
+    assert _add_event(Observation("w1"), event).accounts == Accounts({"root": 0, "slurm": 1001}, {"slurm": 1002})
     long = " ".join(f"user{number}:{number}" for number in range(1000, 2000))[:1500]
     assert all(name == f"user{number}" for name, number in _numbers(long).items())

@@ -33,7 +33,7 @@ from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy
 from hpcforge.run.result import RunResult
 from hpcforge.run.site import Goal
-from hpcforge.run.survey import survey
+from hpcforge.run.survey import survey_nodes
 from hpcforge.verify.verdict_records import load
 from tests.support.three_nodes import (
     AT_WORK,
@@ -330,7 +330,7 @@ def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
     Copy.of("small").trust("small", "w9", enrolled)
     entered = list[str]()
     nodes = Nodes(lambda task: None if task.node == "w9" else answer(task))
-    survey(nodes, CLUSTER, Goal({}, DESIRED, nodes=NAMES), entered.extend, printed.say, {})
+    survey_nodes(nodes, CLUSTER, Goal({}, DESIRED, nodes=NAMES), entered.extend, printed.say, {})
     assert entered == ["w9"]
 
 

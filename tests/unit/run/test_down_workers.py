@@ -33,7 +33,7 @@ from hpcforge.run.verify import Verification
 from hpcforge.run.worker_ports import SLURMD_PORTS, slurmd
 from hpcforge.slurm.down_nodes import COMPLETING, SLURM_REQUESTS, DownWorker
 from hpcforge.verify.verdicts import Verdict
-from tests.support.three_nodes import CLUSTER, DESIRED, DONE, HEAD_SAYS, NAMES, Line, Nodes, observed
+from tests.support.three_nodes import CLUSTER, DESIRED, DONE, HEAD_SAYS, Line, Nodes, observed
 from tests.unit.run.test_executor import plan
 
 W2 = "NodeName=w2 State=IDLE\n"
@@ -78,7 +78,7 @@ def saying(
 
 def found(odd: Callable[[Task], list[Any] | None]) -> tuple[DownWorker, ...]:
     engine = Nodes(odd)
-    seen = observe(engine, CLUSTER, DESIRED, NAMES, waits=Waits(print, None))
+    seen = observe(engine, CLUSTER, DESIRED, waits=Waits(print, None))
     known = down_workers.configured(seen)
     return down_workers.explained(engine, CLUSTER, DESIRED, down_workers.find(CLUSTER, seen, known, known))
 
@@ -258,7 +258,7 @@ def test_an_apply_asks_what_it_changed_again(requests: str) -> None:
         return saying(IDLE, slurm_requests=requests, rules=BLOCKED, ports=TO_HEAD)(task)
 
     made = plan({}, nodes=("w1", "w2"), down=(DownWorker("w1", "down"),))
-    before = observe(Nodes(saying(IDLE)), CLUSTER, DESIRED, NAMES, waits=Waits(print, None))
+    before = observe(Nodes(saying(IDLE)), CLUSTER, DESIRED, waits=Waits(print, None))
     workers = _Workers(Nodes(odd), CLUSTER, DESIRED, made, ["w1", "w2"], before)
     assert [(worker.node, worker.causes) for worker in workers.down()] == [("w1", (RULE,))] * bool(requests)
     assert asked == {"head", "w1"}

@@ -19,7 +19,7 @@ from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Listen, Opaque, RoleNeed
 from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
-from hpcforge.run.executor import execute
+from hpcforge.run.executor import StartState, execute
 from hpcforge.run.result import RoleOutcome, Run, RunResult
 from hpcforge.run.stages import Arrival, Arrive, stages
 from tests.support.plans import plan_with
@@ -310,7 +310,9 @@ def test_a_node_that_is_being_installed_holds_no_other_and_begins_when_it_is_the
     a_plan = plan({**steps, "client": {"w1": client, "w2": client}})
     engine = Engine(all_well)
     own = Arrival(stages(plan({"key": {"w2": together}, "client": {"w2": client}}), "w2", {}, RUN))
-    ended = execute(a_plan, {}, engine, lambda _: None, lambda: False, RUN, arriving={"w2": arrives(9, own)})
+    ended = execute(
+        a_plan, {}, engine, lambda _: None, lambda: False, RUN, StartState(arriving={"w2": arrives(9, own)})
+    )
     started = [task.node for task in engine.started]
     assert "w2" not in started[: started.index("w2")] and set(started[started.index("w2") :]) == {"w2"}
     assert {status for roles in statuses(ended).values() for status in roles.values()} == {"done"}
@@ -322,7 +324,7 @@ def test_a_node_that_gets_no_operating_system_is_lost_and_what_needs_it_is_skipp
     steps["client"] = {"w1": Change(units=unit("c"), needs=(RoleNeed("server", ("w2",)),))}
     engine = Engine(all_well)
     lost = arrives(3, Arrival(why="not installed: no disk"))
-    ended = execute(plan(steps), {}, engine, lambda _: None, lambda: False, RUN, arriving={"w2": lost})
+    ended = execute(plan(steps), {}, engine, lambda _: None, lambda: False, RUN, StartState(arriving={"w2": lost}))
     assert engine.started == []
     assert ended.lost == {"w2": "not installed: no disk"}
     assert statuses(ended) == {"w2": {"server": "unreachable"}, "w1": {"client": "skipped"}}
@@ -331,11 +333,15 @@ def test_a_node_that_gets_no_operating_system_is_lost_and_what_needs_it_is_skipp
 def test_a_role_that_an_installed_node_does_not_need_after_all_is_done() -> None:
     steps = {"server": {"w2": Change(units=unit("s"))}, "other": {"w2": Change(units=unit("o"))}}
     own = Arrival(stages(plan({"other": steps["other"]}), "w2", {}, RUN))
-    ended = execute(plan(steps), {}, Engine(all_well), lambda _: None, lambda: False, RUN, arriving={"w2": lambda: own})
+    ended = execute(
+        plan(steps), {}, Engine(all_well), lambda _: None, lambda: False, RUN, StartState(arriving={"w2": lambda: own})
+    )
     assert statuses(ended) == {"w2": {"server": "done", "other": "done"}}
 
 
 def test_a_stop_leaves_a_node_that_is_being_installed() -> None:
     steps = {"server": {"w2": Change(units=unit("s"))}}
-    ended = execute(plan(steps), {}, Engine(all_well), lambda _: None, lambda: True, RUN, arriving={"w2": lambda: None})
+    ended = execute(
+        plan(steps), {}, Engine(all_well), lambda _: None, lambda: True, RUN, StartState(arriving={"w2": lambda: None})
+    )
     assert statuses(ended) == {"w2": {"server": "interrupted"}} and ended.interrupted

@@ -15,7 +15,7 @@ from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan
 from hpcforge.run.apply import admit, latest_facts
-from hpcforge.run.executor import execute
+from hpcforge.run.executor import StartState, execute
 from hpcforge.run.result import Admission
 from tests.support.stand_in_nvml import ANSWERS, build
 from tests.unit.run.test_apply import Controller
@@ -66,7 +66,7 @@ def applied(machine: Machine, changes: Mapping[str, Change] = INSTALLED) -> tupl
     a_plan: Plan = plan({role: {"w1": change} for role, change in changes.items()}, declared=(WORKER,))
     before = {"w1": Observation("w1", facts=machine.looked_at())}
     looked = {name: seen.facts for name, seen in before.items()}
-    ended = execute(a_plan, {}, Engine(machine), lambda _: None, lambda: False, RUN, looked)
+    ended = execute(a_plan, {}, Engine(machine), lambda _: None, lambda: False, RUN, StartState(looked))
     assert {outcome.status for outcome in ended.outcomes["w1"].values()} == {"done"}
     controller = Controller({"w1": ("IDLE", "")})
     return controller, admit(controller, a_plan, latest_facts(before, ended), 0.0, ended)

@@ -11,7 +11,7 @@ from tests.support.three_nodes import CLUSTER
 def test_the_warnings_of_a_node_are_kept():
     seen = Observation("w02")
     for text in ("package source /etc/apt/sources.list:1: no answer", "another"):
-        seen = observe._taken(seen, Event("w02", "observe:w02", "warning", {"event": "warning", "detail": text}))
+        seen = observe._add_event(seen, Event("w02", "observe:w02", "warning", {"event": "warning", "detail": text}))
     assert seen.warnings == ("package source /etc/apt/sources.list:1: no answer", "another")
 
 

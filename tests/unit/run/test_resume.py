@@ -10,7 +10,7 @@ from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.admission import DeclaredWorker, Shortfall
 from hpcforge.plan.plan import Change, Leaving, Plan
-from hpcforge.run.executor import execute
+from hpcforge.run.executor import StartState, execute
 from tests.unit.run.test_executor import RUN, Engine, plan, unit
 
 WORKERS = ("w1", "w2", "w3")
@@ -72,7 +72,7 @@ def go(cluster: Cluster, a_plan: Plan, looked: dict[str, Any] | None = None, end
         if event.kind == "returned":
             cluster.log.append(f"back {event.node}")
 
-    execute(a_plan, {}, Engine(cluster), listen, lambda: ends in cluster.log, RUN, looked or {})
+    execute(a_plan, {}, Engine(cluster), listen, lambda: ends in cluster.log, RUN, StartState(looked or {}))
     return cluster.log
 
 

@@ -15,7 +15,7 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.report.progress import Progress
 from hpcforge.run.result import Listener, Verified
-from hpcforge.run.smoke_tests import TimeLimitError, asked, chosen, launches, own_lines, run_tests
+from hpcforge.run.smoke_tests import SmokeSetup, TimeLimitError, asked, chosen, launches, own_lines, run_chosen
 from hpcforge.tally import silent
 from hpcforge.verify.lines import of_two_runs
 from hpcforge.verify.verdict_records import Recorded, load
@@ -57,7 +57,8 @@ def verified(
     keeper = Keeper()
     listener = cast("Listener", Deaf())
     choice = asked(chosen(cluster, recorded, "all", out or {}, {}), ["allreduce"], limit)
-    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, choice, weigh)
+    setup = SmokeSetup(cast("Engine", keeper), head, cluster, listener, weigh)
+    done = run_chosen(setup, recorded, choice, out or {}, "")
     assert load(keeper.text or None) == done.recorded
     return done
 
@@ -80,7 +81,7 @@ def test_launches_are_counted_and_weigh_what_they_took_before(build: Build) -> N
     with Progress(out) as listener:
         choice = asked(chosen(cluster, Recorded(), "all", {}, {}), ["allreduce"], None)
         head, keeper = ScriptedHead(srun=[passed(6, "allreduce")]), cast("Engine", Keeper())
-        done = run_tests(keeper, head, cluster, Recorded(), "all", {}, listener, choice)
+        done = run_chosen(SmokeSetup(keeper, head, cluster, listener), Recorded(), choice, {}, "")
     lines = [line.partition(" s] ")[2] for line in out.getvalue().splitlines()]
     assert lines[0] == "launches of tests ..."
     assert lines[-1].startswith("launches of tests: 1 of 1, ")
@@ -91,7 +92,7 @@ def test_launches_are_counted_and_weigh_what_they_took_before(build: Build) -> N
     assert launches(cluster, slow, choice.runs) == {name: 41.0}
     with Progress(again := io.StringIO()) as listener:
         head = ScriptedHead(srun=[passed(6, "allreduce")])
-        run_tests(keeper, head, cluster, slow, "all", {}, listener, choice)
+        run_chosen(SmokeSetup(keeper, head, cluster, listener), slow, choice, {}, "")
     limit = "by the time limits of the tests"
     assert [limit in out.getvalue(), f"{limit}; 41 s the last time" in again.getvalue()] == [True, True]
     assert "the last time" not in out.getvalue()

@@ -15,6 +15,7 @@ from hpcforge.engines.tasks import Event, NodeProgram, Task, result
 from hpcforge.node import head_records
 from hpcforge.node.events import EventReporter
 from hpcforge.plan.roster import Enrolled, LastRun, Roster
+from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.run.records.history import (
     Copy,
     History,
@@ -27,7 +28,7 @@ from hpcforge.run.records.history import (
     read_log,
     write_log,
 )
-from hpcforge.run.result import RoleOutcome, Run, RunResult
+from hpcforge.run.result import ApplyResult, Reached, RoleOutcome, Run, RunResult, Verified
 from hpcforge.verify.verdicts import Verdict
 
 RUN = Run(7, "ab12", "ada@near", "small", "0.1.0", "c0ffee")
@@ -84,15 +85,16 @@ def test_a_run_as_history_tells_it() -> None:
         changed={"head": 3},
     )
     verdicts = [Verdict("allreduce", "passed", ("w1",)), Verdict("train_ddp", "wrong", ("w1",))]
+    tested = SmokeRun(("allreduce", "train_ddp"), ("w1",), ("w1",), "changed")
+    tests = Verified(tuple(Reached(tested, verdict) for verdict in verdicts))
     one = past(
         RUN,
-        came_to,
+        ApplyResult(came_to, tests=tests),
         args=["site.yaml", "--yes"],
         dirty=True,
         started_s=1.8e9,
         exit_code=5,
         left=["w9"],
-        verdicts=verdicts,
     )
     assert one.nodes == {
         "head": NodePast(3, ("base",), {"dns": "x" * 300}),
@@ -108,7 +110,7 @@ def test_a_run_as_history_tells_it() -> None:
 def test_it_comes_back_from_the_head_and_a_copy_stays_here(head: Head, state: Path) -> None:
     one = past(
         RUN,
-        RunResult({"w1": {"base": RoleOutcome("done")}}, changed={"w1": 2}),
+        ApplyResult(RunResult({"w1": {"base": RoleOutcome("done")}}, changed={"w1": 2})),
         args=[],
         dirty=False,
         started_s=1.0,
