@@ -28,7 +28,7 @@ from hpcforge.verify.jobs import busy, unusable
 from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import PENDING_S, launched_as, verify
+from hpcforge.verify.verify import PENDING_S, LaunchOptions, launched_as, verify
 
 # A time limit, also for work that never ends by itself: a loop of this process, or an endless wait.
 _STDERR = 2
@@ -251,9 +251,7 @@ class _SmokeSession:
             {**self.out, **self.fell_out},
             self._progress,
             tests=[test for _, test in entries],
-            part=part,
-            reservation=self.reservation,
-            plans=self.setup.plans,
+            options=LaunchOptions(part=part, reservation=self.reservation, plans=self.setup.plans),
             counted=lambda launched: self.tally.part(_launch_name(launched)),
         )
         return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]

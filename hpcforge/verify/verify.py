@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -29,6 +29,17 @@ PENDING_AGAIN_S = 5.0  # the same after a launch that stayed pending: most likel
 Progress = Callable[[str, str], None]  # the test or tests of a launch, and its present action
 
 
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Options of the launches of tests."""
+
+    part: bool = False  # their nodes are some of a node set, which as a whole has passed before
+    pending_s: float = PENDING_S
+    extra_args: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further arguments of programs, by test
+    plans: Plans = no_plans  # the fabrics of the nodes, for a test that isolates bad parts
+    reservation: str = ""  # in Slurm, for the jobs
+
+
 def verify(
     cluster: Cluster,
     head: Head,
@@ -36,21 +47,16 @@ def verify(
     progress: Progress,
     *,
     tests: Sequence[SmokeTest] | None = None,
-    part: bool = False,
-    pending_s: float = PENDING_S,
-    extra_args: Mapping[str, Sequence[str]] | None = None,
-    plans: Plans = no_plans,
-    reservation: str = "",
+    options: LaunchOptions = LaunchOptions(),
     counted: Callable[[Sequence[SmokeTest]], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Verdict, ...]:
     """Run `tests`, or all of the blueprint, on their nodes without those left out (by name: the reason).
 
-    `part`: these nodes are some of a node set, which as a whole has passed before. A launch that Slurm ends because of
-    a node, before any rank reported, runs again without that node if the rest is enough for its first test.
+    A launch that Slurm ends because of a node, before any rank reported, runs again without that node if the rest is
+    enough for its first test. `counted` is open during a launch.
 
     Return a verdict on each, in their order; none if the blueprint has no tests. All submitted jobs are cancelled in
-    any case. `extra_args` are further arguments of test programs, by test. `reservation`: in Slurm, for the jobs.
-    `plans` gives the fabrics of the nodes, for a test that isolates bad parts. `counted` is open during a launch.
+    any case.
 
     Raises:
         StoppedError: the head's run must end.
@@ -64,10 +70,8 @@ def verify(
         with counted(waiting):
             while waiting:  # a launch ends with the first test that is not right: those after it are launched again
                 pending = any(verdict.status == "pending" for verdict in verdicts.values())
-                patience_s = PENDING_AGAIN_S if pending else pending_s
-                reached, out = _run(
-                    cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans, reservation
-                )
+                patience_s = PENDING_AGAIN_S if pending else options.pending_s
+                reached, out = _run(cluster, head, waiting, left_out, progress, replace(options, pending_s=patience_s))
                 left_out |= out
                 if out and _enough(cluster, waiting, left_out):
                     progress(", ".join(verdict.test for verdict in reached), _describe_repeat(reached[0], out))
@@ -120,11 +124,7 @@ def _run(
     tests: Sequence[SmokeTest],
     nodes_left_out: Mapping[str, str],
     progress: Progress,
-    pending_s: float,
-    arguments: Mapping[str, Sequence[str]],
-    part: bool,
-    plans: Plans,
-    reservation: str,
+    options: LaunchOptions,
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     """Run one launch of tests with the same nodes; return verdicts on those that it reached, at least one.
 
@@ -137,12 +137,11 @@ def _run(
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = launch(cluster, tests, names, arguments, part=part)
-        job = replace(job, reservation=reservation, nonce=new_nonce())
+        job = launch(cluster, tests, names, options.extra_args, part=options.part)
+        job = replace(job, reservation=options.reservation, nonce=new_nonce())
         tests = tests[: len(job.turns)]
-        verdicts, out = _submit(
-            cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans
-        )
+        activity = partial(progress, ", ".join(test.name for test in tests))
+        verdicts, out = _submit(cluster, head, job, activity, options.pending_s, options.plans)
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:

@@ -24,7 +24,7 @@ from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.result import begin
 from hpcforge.run.site import open_engines
-from hpcforge.verify.verify import verify
+from hpcforge.verify.verify import LaunchOptions, verify
 from tests.support.site import BECOMES_S, REPOSITORY, Site
 from tools import slurm_settings
 
@@ -290,7 +290,7 @@ def test_a_fault_is_blamed_on_its_rank_and_node(site: Site, fault: str, status: 
             EngineHead(engine, "head", owner(begin(cluster.name, "0"))),
             {},
             print,
-            extra_args={"allreduce": ["--inject", fault]},
+            options=LaunchOptions(extra_args={"allreduce": ["--inject", fault]}),
         )
     assert (verdict.status, verdict.rank, verdict.node) == (status, rank, node)
     site.becomes("head", "squeue -h", "")
@@ -683,7 +683,10 @@ def test_tasks_of_slurm_report_each_for_itself(
     test = SmokeTest("task", ("w01", "w02", "w03"), limit_s, program)
     with open_engines(opened) as engine:
         head = EngineHead(engine, "head", owner(begin(opened.cluster.name, "0")))
-        (verdict,) = verify(opened.cluster, head, {}, print, tests=[test], extra_args={"task": arguments})
+        options = LaunchOptions(extra_args={"task": arguments})
+        (verdict,) = verify(opened.cluster, head, {}, print, tests=[test], options=options)
+            opened.cluster, head, {}, print, tests=[test], options=LaunchOptions(extra_args={"task": arguments})
+        )
     assert (verdict.status, verdict.node, verdict.detail) == (status, node, detail)
     assert verdict.headline == "6 tasks"
     assert verdict.ranks == 6

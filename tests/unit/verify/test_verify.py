@@ -19,7 +19,7 @@ from hpcforge.verify.heartbeat import Owner, stamped
 from hpcforge.verify.jobs import busy
 from hpcforge.verify.launches import watched
 from hpcforge.verify.submit import PORTS
-from hpcforge.verify.verify import verify
+from hpcforge.verify.verify import LaunchOptions, verify
 
 Build = Callable[..., Cluster]
 Answer = Completed | Callable[[], Completed]
@@ -271,7 +271,7 @@ def test_pending_names_the_reason_and_the_node(build: Build) -> None:
         squeue=[ok("12|PENDING|ReqNodeNotAvail, UnavailableNodes:w2\n")] * 3 + [ok()],
         sinfo=[ok("w1|idle|none\nw2|drained|bad memory\n")],
     )
-    verdict = verify(build(), head, {}, quiet, pending_s=0.3)[0]
+    verdict = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.3))[0]
     assert (verdict.status, verdict.node) == ("pending", "w2")
     assert "ReqNodeNotAvail" in verdict.detail
     assert "w2 drained: bad memory" in verdict.detail
@@ -281,17 +281,17 @@ def test_pending_names_the_reason_and_the_node(build: Build) -> None:
 
 def test_pending_names_a_node_that_a_reservation_holds(build: Build) -> None:
     head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], sinfo=[ok("w1|idle|none\nw2|reserved|none\n")])
-    verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
+    verdict = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1))[0]
     assert (verdict.status, verdict.node) == ("pending", "w2")
     assert "w2 reserved" in verdict.detail
-    verdict = verify(build(), head, {}, quiet, pending_s=0.1, reservation="tests")[0]
+    verdict = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1, reservation="tests"))[0]
     assert verdict.node is None
 
 
 def test_nobody_is_told_to_cancel_what_may_be_anothers_work(build: Build) -> None:
     theirs = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
     head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], occupants=[theirs])
-    verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
+    verdict = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1))[0]
     assert "job 9, tests's hpcforge-allreduce on w[1-2]" in verdict.detail
     assert verdict.next_command == "squeue --nodelist=w[1-2]"
 
@@ -310,7 +310,7 @@ def test_pending_for_users_jobs_alone_is_told_apart(
     build: Build, reason: str, occupants: str, sinfo: str, waits_for: tuple[str, ...]
 ) -> None:
     head = ScriptedHead(squeue=[ok(f"12|PENDING|{reason}\n")], occupants=[ok(occupants)], sinfo=[ok(sinfo)])
-    verdicts = verify(build(), head, {}, quiet, pending_s=0.1)
+    verdicts = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1))
     assert [(one.status, one.waits_for) for one in verdicts] == [("pending", waits_for)] * 2
 
 
@@ -384,7 +384,7 @@ def test_a_silent_squeue_during_the_prolog_is_not_taken_for_its_end(build: Build
 
 def test_a_prolog_that_takes_longer_than_a_job_may_wait_is_waited_for(build: Build) -> None:
     head = ScriptedHead(squeue=[*[ok(PROLOG)] * 4, ok("12|RUNNING|None\n")])
-    assert verify(build(), head, {}, quiet, pending_s=0.1)[0].status == "passed"
+    assert verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1))[0].status == "passed"
 
 
 def test_a_test_that_needs_the_node_fails_because_of_it_and_others_are_run_without_it(build: Build) -> None:
@@ -622,11 +622,11 @@ def test_a_job_is_heard_of_while_it_waits_and_while_it_runs(build: Build, monkey
 
 def test_extra_arguments_reach_one_test_program(build: Build) -> None:
     head = ScriptedHead()
-    verify(build(), head, {}, quiet, extra_args={"train_ddp": ["--inject", "die:1"]})
+    verify(build(), head, {}, quiet, options=LaunchOptions(extra_args={"train_ddp": ["--inject", "die:1"]}))
     (step,) = [argv for argv in head.asked if argv[0] == "timeout"]
     assert step.count("--inject") == 1
     assert step[-2:] == ["--inject", "die:1"]
-    verify(build(), head, {}, quiet, extra_args={"allreduce": ["--inject", "die:1"]})
+    verify(build(), head, {}, quiet, options=LaunchOptions(extra_args={"allreduce": ["--inject", "die:1"]}))
     step = next(argv for argv in reversed(head.asked) if argv[0] == "timeout")
     assert step.index("allreduce") < step.index("--inject") < step.index("--next")
 
