@@ -43,7 +43,7 @@ def design(options: DesignOptions) -> int:
     """Contacts no node. Exit code 3 if a rule is broken."""
     from hpcforge.cluster import load
     from hpcforge.cluster.design import designed
-    from hpcforge.report.design_forms import design_page, design_texts
+    from hpcforge.report.design import design_texts
 
     data = options.as_json + (options.csv is not None) + (options.svg is not None)
     if data > 1:
@@ -52,7 +52,9 @@ def design(options: DesignOptions) -> int:
     needless = options.csv in ("cables", "ports") and html is None
     whole = None if needless else designed(loaded, str(loaded.blueprint_path))
     if html is not None and whole is not None:
-        printing.page(html, design_page(whole, loaded))
+        from hpcforge.report.html.design import design_page
+
+        printing.page(html, design_page(whole, loaded.cables))
     for text in design_texts(
         loaded, whole, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
     ):

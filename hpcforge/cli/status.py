@@ -73,10 +73,12 @@ def status(options: StatusOptions) -> int:
 
 
 def _print(options: StatusOptions, site: Site, state: Status) -> None:
-    from hpcforge.report.status import history_table, status_json, status_page, status_text
+    from hpcforge.report.status import history_table, status_json, status_text
 
     shown = state.history.newest(options.last)
     if options.html is not None:
+        from hpcforge.report.html.status import status_page
+
         printing.page(options.html, status_page(state, site.cluster, time.time()))
     if options.as_json:
         document = status_json(state, shown if options.history else None)

@@ -233,8 +233,8 @@ def _print(options: VerifyOptions, report: Report, done: Verification, down: Seq
     """Write the files, and print the verdicts."""
     from hpcforge.atomic import write_atomically
     from hpcforge.report.apply_text import verdicts_text
+    from hpcforge.report.html.verification import verification_page
     from hpcforge.report.verification import document, junit
-    from hpcforge.report.verification_html import verification_page
     from hpcforge.verify.verdict_records import Recorded
 
     if options.junit is not None:

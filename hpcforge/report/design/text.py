@@ -10,16 +10,21 @@ from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.facility.design import PartPower, RackDesign, Remark, UpsDesign
 from hpcforge.design.facility.units import kw
-from hpcforge.report.design.storage_text import storage
+from hpcforge.design.storage.capacity import FileSystemDesign
 from hpcforge.report.design.words import (
+    UNKNOWN,
     cables_said,
+    carries,
     cut_said,
+    holds,
     loss_said,
+    made_of,
     names,
     nodes_said,
     one_lost,
     rate,
     ratios_said,
+    throughput,
     tons,
     ways_said,
 )
@@ -80,6 +85,45 @@ def _fabric_racks(fabric: FabricDesign) -> str:
     without = sum(place.rack is None for place in fabric.placed)
     parts = [f"{names(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in alike.items()]
     return ", ".join([*parts, *([f"no rack ({without})"] if without and parts else [])])
+
+
+def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> str:
+    """Return all file systems that nodes serve; "" where there are none."""
+    if not designs:
+        return ""
+    header = ("file system", "server", "holds", "read", "write", "clients", "each reads", "each writes")
+    rows = [
+        [
+            f"{design.name} ({design.kind})",
+            design.server,
+            holds(design),
+            carries(design.read),
+            carries(design.write),
+            f"{design.clients:,}",
+            throughput(design.read.each_client_gb_per_s),
+            throughput(design.write.each_client_gb_per_s),
+        ]
+        for design in designs
+    ]
+    by_server: dict[tuple[str, str | None], list[FileSystemDesign]] = {}
+    for design in designs:
+        by_server.setdefault((design.server, design.volume), []).append(design)
+    return table(header, rows, "  ", columns) + "".join(line for some in by_server.values() for line in _server(some))
+
+
+def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
+    """Drives and links that its file systems share."""
+    file_system = systems[0]
+    yield f"\n  {clean(file_system.server)}{f', volume {clean(file_system.volume)}' if file_system.volume else ''}\n"
+    yield f"    drives     {clean(made_of(file_system))}\n"
+    if file_system.read.drives_gb_per_s is not None or file_system.write.drives_gb_per_s is not None:
+        at_most = "" if file_system.group else "at most "
+        read, written = throughput(file_system.read.drives_gb_per_s), throughput(file_system.write.drives_gb_per_s)
+        yield f"    give       {at_most}{read} read, {written} written\n"
+    links = {system.link: system.read.links_gb_per_s for system in systems}
+    for link, gb_per_s in links.items():
+        carried = f"{clean(link)} = {throughput(gb_per_s)}" if link else UNKNOWN
+        yield f"    links      {carried}\n"
 
 
 _HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}

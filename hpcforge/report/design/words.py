@@ -9,6 +9,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import Cutting, FabricDesign, Loss, Ways
 from hpcforge.design.fabric.graph import CableKind
+from hpcforge.design.storage.capacity import FileSystemDesign, Throughput, write_rate, write_tib
 from hpcforge.report.text import clean, plural
 
 UNKNOWN = "not known"
@@ -183,3 +184,43 @@ def loss_said(loss: Loss, fabric: FabricDesign) -> str:
     if fabric.bisection_gbps:
         left = f", {plain(round(100 * loss.bisection_gbps / fabric.bisection_gbps, 1))} % of the bisection left"
     return f"one {noun} of {loss.alike:,} ({loss.name}): {links}, {cut}{left}"
+
+
+# File systems that nodes serve, in words.
+
+
+def holds(file_system: FileSystemDesign) -> str:
+    """`279.4 TiB of 400.0 TiB needed`; what all drives hold, where nothing is said of groups."""
+    needed = f", {write_tib(file_system.needed_tib)} needed" if file_system.needed_tib is not None else ""
+    if file_system.capacity_tib is not None:
+        return write_tib(file_system.capacity_tib) + needed
+    return (f"at most {write_tib(file_system.raw_tib)}" if file_system.raw_tib is not None else UNKNOWN) + needed
+
+
+def carries(through: Throughput) -> str:
+    """`49.5 GB/s (links)`; `at most 49.5 GB/s (links)` where only one of drives and links is known."""
+    needed = f", {write_rate(through.needed_gb_per_s)} needed" if through.needed_gb_per_s is not None else ""
+    if through.gb_per_s is not None:
+        return f"{write_rate(through.gb_per_s)} ({through.bound}){needed}"
+    most = through.drives_gb_per_s if through.bound == "drives" else through.links_gb_per_s
+    return (f"at most {write_rate(most)} ({through.bound})" if most is not None else UNKNOWN) + needed
+
+
+def throughput(gb_per_s: float | None) -> str:
+    """`728 MB/s`."""
+    return UNKNOWN if gb_per_s is None else write_rate(gb_per_s)
+
+
+def made_of(file_system: FileSystemDesign) -> str:
+    """`24 x 15.36TB of 15,360 GB in 2 groups of 10 + 2`."""
+    if not file_system.drives:
+        return f"`nvme` of {file_system.hardware} is not said"
+    lots = [
+        f"{lot.count} x {lot.model}" + (f" of {plain(lot.capacity_gb)} GB" if lot.capacity_gb is not None else "")
+        for lot in file_system.drives
+    ]
+    if file_system.group is None:
+        return f"{', '.join(lots)}; how they are put together (`raid`) is not said"
+    groups = plural(sum(lot.groups for lot in file_system.drives), "group")
+    left = f", {file_system.left_over} left over" if file_system.left_over else ""
+    return f"{', '.join(lots)} in {groups} of {file_system.group}{left}"

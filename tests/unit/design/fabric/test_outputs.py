@@ -25,7 +25,7 @@ from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.fabric.rules import markdown
 from hpcforge.report.design import fabric_svg
 from hpcforge.report.design.fabric_svg import cable_lines, picture
-from hpcforge.report.design.page import run_said
+from hpcforge.report.html.fabrics import run_said
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.design.fabric import hand
@@ -245,7 +245,7 @@ def test_a_drawing_of_many_groups_stays_small(tmp_path: Path) -> None:
     shown = picture(fabric)
     assert max(len(row.boxes) for row in shown.rows) <= 10
     assert sum(line.count for line in shown.lines) == sum(fabric.cable_counts.values())
-    assert len(fabric_svg.inline(fabric)) < 100_000
+    assert len(fabric_svg.drawing_in_page(fabric)) < 100_000
 
 
 def test_without_racks_lengths_are_not_checked_and_all_else_is_there() -> None:
