@@ -58,5 +58,5 @@ def design(options: DesignOptions) -> int:
     for text in design_texts(
         loaded, whole, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
     ):
-        printing.result(text, None if data else "design")
+        printing.result(text)
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE

@@ -44,5 +44,5 @@ def compare(
     if as_json:
         printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
     else:
-        printing.result(compared_text(found, up=running is not None, full=full), "plan")
+        printing.result(compared_text(found, up=running is not None, full=full))
     return Exit.ERROR if found.unexplained else Exit.DONE

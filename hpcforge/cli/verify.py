@@ -255,7 +255,7 @@ def _print(options: VerifyOptions, report: Report, done: Verification, down: Seq
     text += "".join(f"{one_line(f'{node} drained: {why}')}\n" for node, why in done.drained.items())
     text += "".join(f"{one_line(f'{node} not drained: {why}')}\n" for node, why in done.not_drained.items())
     text += "".join(f"{node} passed, and is in service again\n" for node in done.resumed)
-    printing.result(text, "states")
+    printing.result(text)
 
 
 def _baseline(usable: Usable, option: tuple[str, str] | None) -> Baseline | None:

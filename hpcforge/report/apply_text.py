@@ -9,10 +9,11 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Kept, Plan
 from hpcforge.plan.test_selection import SmokeRun
-from hpcforge.report.text import duration, one_line, same_words, table
+from hpcforge.report.text import duration, lines_text, one_line, same_words, table
 from hpcforge.report.verification import Report
 from hpcforge.run.result import Admission, RunResult, Verified
 from hpcforge.slurm.down_nodes import DownWorker
+from hpcforge.styles import state
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict, assertion_row, summary_line
 
@@ -22,7 +23,7 @@ def nodes_table(plan: Plan, result: RunResult, admission: Admission | None, down
     nodes: dict[tuple[str, str], list[str]] = {}
     for node, story in _stories(plan, result, admission, down).items():
         nodes.setdefault(story, []).append(node)
-    rows = [[fold(names), status, detail] for (status, detail), names in nodes.items()]
+    rows = [[fold(names), state(status), detail] for (status, detail), names in nodes.items()]
     return table(("nodes", "result", ""), rows)
 
 
@@ -174,7 +175,7 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
     lines += _before(before, {*away}, now_s)
     if tests.note:
         lines.append(tests.note)
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
 
 
 def baseline_lines(report: Report, asked: tuple[str, str] | None) -> Iterator[str]:

@@ -13,7 +13,9 @@ from hpcforge.lab.lab import LabStatus
 from hpcforge.lab.listing import ListedRehearsal
 from hpcforge.rehearsal.compare import Compared, Difference
 from hpcforge.rehearsal.stand_ins import StandIn
-from hpcforge.report.text import moment, one_line, plural, table
+from hpcforge.report.plan_text import diff_line
+from hpcforge.report.text import lines_text, moment, plural, table
+from hpcforge.styles import state
 
 
 def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
@@ -47,7 +49,7 @@ def compared_text(found: Compared, *, up: bool, full: bool) -> str:
         f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
         f"not explained: {len(found.unexplained)}" + "; --full shows their lines" * bool(count and not full)
     )
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
 
 
 def _files(several: Sequence[Difference], at_most: int = 4) -> Iterator[str]:
@@ -61,7 +63,7 @@ def _files(several: Sequence[Difference], at_most: int = 4) -> Iterator[str]:
 def _differences(several: Sequence[Difference]) -> Iterator[str]:
     for difference in several:
         yield f"  {difference.what}  {fold(difference.nodes)}"
-        yield from (f"      {line}" for line in difference.lines)
+        yield from map(diff_line, difference.lines)
 
 
 # The nodes and saves of rehearsals, as text and as JSON.
@@ -83,7 +85,7 @@ def _row(lab: ListedRehearsal) -> list[str]:
 
 def rehearsal_text(status: LabStatus) -> str:
     """Return its nodes and saves."""
-    rows = [[node.name, node.address, node.state] for node in status.nodes]
+    rows = [[node.name, node.address, state(node.state)] for node in status.nodes]
     text = f"rehearsal {status.lab.name}\n" + table(("node", "address", "state"), rows)
     if status.saves:
         kept = [[save.name, moment(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in status.saves]

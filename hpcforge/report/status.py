@@ -9,10 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.text import duration, one_line, plural, same_words, table
+from hpcforge.report.text import duration, lines_text, plural, same_words, table
 from hpcforge.run.records.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.secrets.certificate_expiry import Certificate
+from hpcforge.styles import state, styled
 
 # Drivers' reports on GPUs as a table: nodes with the same GPUs in one row.
 _HEADINGS = ("nodes", "GPUs", "memory", "driver", "VBIOS", "ECC", "NVLinks", "PCIe", "temperature")
@@ -34,7 +35,7 @@ def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
             )
             count, model, *others = kind
             rows.append([fold(tuple(names)), f"{count} {model}", *others, heat])
-    return f"\n{table(_HEADINGS, rows)}" if rows else ""
+    return "\n" + table(_HEADINGS, rows) if rows else ""
 
 
 def _gpu_kinds(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -84,7 +85,7 @@ def status_text(found: Status, now_s: float) -> str:
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
     text += gpus_table({node.name: node.nvml for node in found.nodes if node.nvml})
-    return "".join(f"{one_line(line)}\n" for line in lines) + text + "".join(f"{one_line(n)}\n" for n in found.notes)
+    return lines_text(lines) + text + lines_text(found.notes)
 
 
 def history_table(history: History) -> str:
@@ -92,7 +93,7 @@ def history_table(history: History) -> str:
     rows = [_row(run) for run in history.runs]
     text = table(("run", "started", "who", "took", "result", "commit", "tests", "nodes"), rows)
     if history.older:
-        text = f"({plural(history.older, 'older run')} not shown: --last N)\n{text}"
+        text = f"({plural(history.older, 'older run')} not shown: --last N)\n" + text
     return text + (f"{plural(history.unreadable, 'line')} cannot be read\n" if history.unreadable else "")
 
 
@@ -114,11 +115,12 @@ def status_json(found: Status, history: History | None) -> dict[str, Any]:
 
 def _heading(found: Status, now_s: float) -> Iterator[str]:
     nobody = "no run" if found.away is None else f"unknown: {found.head} does not answer"
-    yield "running:   " + (found.at_work.sentence() if found.at_work else nobody)
-    yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
-    yield "verdicts:  " + ("; ".join(_verdicts(found, now_s)) or "none")
+    yield styled("running:", "title") + "   " + (found.at_work.sentence() if found.at_work else nobody)
+    yield styled("last run:", "title") + "  " + (_sentence(found.last, now_s) if found.last else "none in the history")
+    yield styled("verdicts:", "title") + "  " + ("; ".join(_verdicts(found, now_s)) or "none")
     if found.leaving:
-        yield f"leaving:   {fold(tuple(found.leaving))} (no longer in the blueprint: removed by the next apply)"
+        nodes = fold(tuple(found.leaving))
+        yield styled("leaving:", "title") + f"   {nodes} (no longer in the blueprint: removed by the next apply)"
 
 
 def _verdicts(found: Status, now_s: float) -> Iterator[str]:
@@ -164,7 +166,7 @@ def result_words(run: Past) -> str:
 
 def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
     """`away` is why it cannot be reached."""
-    reached = "reachable" if node.unreachable is None else "unreachable"
+    reached = state("reachable" if node.unreachable is None else "unreachable")
     changed = "-"
     if node.changed:
         changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
@@ -199,7 +201,7 @@ def _row(run: Past) -> list[str]:
     commit = (run.commit or "-")[:12] + ("+" if run.dirty else "")
     counts = Counter(status.replace("_", " ") for status in run.verdicts.values())
     tests = ", ".join(f"{count} {status}" for status, count in counts.items()) or "-"
-    return [str(run.number or "-"), started, run.who, took, result_words(run), commit, tests, _whereabouts(run)]
+    return [str(run.number or "-"), started, run.who, took, state(result_words(run)), commit, tests, _whereabouts(run)]
 
 
 def _whereabouts(run: Past) -> str:

@@ -29,6 +29,7 @@ from hpcforge.report.design.words import (
     ways_said,
 )
 from hpcforge.report.text import clean, plural, table, within
+from hpcforge.styles import Style, joined, styled
 
 # Fabrics of a design as text for a terminal: what they are made of, what they carry, what moves.
 _MOST_MOVES = 12
@@ -126,7 +127,11 @@ def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
         yield f"    links      {carried}\n"
 
 
-_HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
+_HEADS: dict[str, tuple[str, Style]] = {
+    "error": ("Errors", "bad"),
+    "warning": ("Warnings", "warn"),
+    "not-checked": ("Not checked", "title"),
+}
 
 
 def summary(design: Design, columns: int | None = None) -> str:
@@ -142,11 +147,11 @@ def summary(design: Design, columns: int | None = None) -> str:
         *_remarks(design.diagnostics),
         _verdict(design.diagnostics),
     ]
-    return within("\n".join(part for part in parts if part), columns)
+    return within(joined((part for part in parts if part), "\n"), columns)
 
 
 def _section(title: str, body: str) -> str:
-    return f"{title}\n{body}" if body else ""
+    return styled(title, "title") + "\n" + body if body else ""
 
 
 def _totals(design: Design) -> Iterator[str]:
@@ -224,7 +229,7 @@ def _racks(design: Design, columns: int | None) -> str:
 
 
 def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
-    survives = {True: "carried", False: "NOT CARRIED", None: "not checked"}[rack.survives_one_lost]
+    survives = {True: "carried", False: styled("NOT CARRIED", "bad"), None: "not checked"}[rack.survives_one_lost]
     survives = "not asked" if survive == "none" else survives
     held = Counter(position.model for position in rack.elevation if position.kind != "pdu")
     pdus = Counter((pdu.model, round(pdu.load_w), pdu.limit_w) for pdu in rack.pdus)
@@ -245,10 +250,10 @@ def _bom(design: Design, columns: int | None) -> str:
 
 
 def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
-    for severity, head in _HEADS.items():
+    for severity, (head, style) in _HEADS.items():
         chosen = [remark for remark in remarks if remark.severity == severity]
         if chosen:
-            yield f"{head}\n" + "".join(map(_remark, chosen))
+            yield styled(head, style) + "\n" + "".join(map(_remark, chosen))
 
 
 def _remark(remark: Remark) -> str:
@@ -263,8 +268,12 @@ def _remark(remark: Remark) -> str:
 
 def _verdict(remarks: tuple[Remark, ...]) -> str:
     counts = Counter(remark.severity for remark in remarks)
-    said = [f"{plural(counts['error'], 'error')}", f"{plural(counts['warning'], 'warning')}"]
-    return f"{', '.join(said)}, {counts['not-checked']} not checked. `hpcforge explain CODE` says more.\n"
+    errors = styled(plural(counts["error"], "error"), "bad" if counts["error"] else "good")
+    warnings = plural(counts["warning"], "warning")
+    return joined((
+        errors, ", ", styled(warnings, "warn") if counts["warning"] else warnings,
+        f", {counts['not-checked']} not checked. `hpcforge explain CODE` says more.\n",
+    ))  # fmt: skip
 
 
 def _w(power_w: float | None) -> str:
