@@ -35,17 +35,17 @@ def stays_lines(stays: Iterable[Kept]) -> Iterator[str]:
     names: dict[tuple[str, str], dict[str, None]] = {}
     for remnant in stays:
         names.setdefault((remnant.kind, remnant.why), {}).update(dict.fromkeys(remnant.names))
-    for (kind, why), several in names.items():
+    for (kind, reason), several in names.items():
         many = len(several) > 1
-        what = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
-        yield f"{what}{' '.join(several)}: {why}"
+        noun = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
+        yield f"{noun}{' '.join(several)}: {reason}"
 
 
 def stays_text(stays: Mapping[str, Iterable[Kept]]) -> str:
     """Write the resources that stay on each node, equal nodes folded together; nothing for nodes without any."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for node, left in stays.items():
-        nodes.setdefault(tuple(stays_lines(left)), []).append(node)
+    for node, remnants in stays.items():
+        nodes.setdefault(tuple(stays_lines(remnants)), []).append(node)
     lines = (line for body, names in nodes.items() if body for line in (f"stays on {fold(names)}:", *_indented(body)))
     return lines_text(lines)
 
@@ -147,17 +147,17 @@ def _smoke(plan: Plan) -> Iterator[str]:
             yield from (_head("smoke tests", fold(run.nodes), f"({run.why})"), _entry(f"~ {tests} on all of it"), "")
             continue
         partners = [node for node in run.nodes if node not in run.changed]
-        why = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
-        beside = f", with {fold(partners)}" if partners and run.changed else ""
+        reason = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
+        together = f", with {fold(partners)}" if partners and run.changed else ""
         rest = f"; not on {fold(run.untested)}" if run.untested else ""
-        yield from (_head("smoke tests", fold(run.nodes), f"({why})"), _entry(f"~ {tests}{beside}{rest}"), "")
+        yield from (_head("smoke tests", fold(run.nodes), f"({reason})"), _entry(f"~ {tests}{together}{rest}"), "")
     for wait in plan.smoke.waiting:
-        held = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
+        jobs = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
         nodes = fold(wait.nodes) or "jobs run"
-        yield from (_head("smoke tests wait", nodes), _entry(f"~ {', '.join(wait.tests)}: {held}"), "")
+        yield from (_head("smoke tests wait", nodes), _entry(f"~ {', '.join(wait.tests)}: {jobs}"), "")
     if plan.touched and plan.scheduler and (plan.verify == "none" or not (plan.smoke.runs or plan.felt)):
-        why = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
-        yield from (_head("smoke tests", "none", f"({why})"), "")
+        reason = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
+        yield from (_head("smoke tests", "none", f"({reason})"), "")
 
 
 def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -187,12 +187,12 @@ def _goes(removals: Sequence[Removal]) -> list[str]:
             lines.append(_entry(f"- {removal.role}: all of it stays, and is no longer watched"))
             continue
         lines += [_entry(f"- {removal.role}: unit {name}: stop") for name in owns.units if ("unit", name) not in stays]
-        gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
+        removed: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
         for kind in reversed(TABLE):
             names = [name for name in owns.resources.get(kind.name, ()) if (kind.singular, name) not in stays]
-            gone[kind.early] += map(TYPES[kind.name].removal_line, names)
+            removed[kind.early] += map(TYPES[kind.name].removal_line, names)
         trees = [f"{path}, with all that is in it" for path in owns.trees]
-        lines += [_entry(f"- {removal.role}: {text}") for text in (*gone[False], *trees, *gone[True]) if text]
+        lines += [_entry(f"- {removal.role}: {text}") for text in (*removed[False], *trees, *removed[True]) if text]
         if owns.packages:
             lines.append(_entry(f"- {removal.role}: packages {' '.join(owns.packages)}"))
     return lines
@@ -203,8 +203,8 @@ def _stays(removals: Sequence[Removal]) -> list[str]:
 
 
 def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
-    if why := leaver.kept_for(plan.jobs.get(leaver.node, ())):
-        return [_entry(f"! stays for now: {why}")]
+    if reason := leaver.kept_for(plan.jobs.get(leaver.node, ())):
+        return [_entry(f"! stays for now: {reason}")]
     if leaver.unreachable is not None and leaver.node not in plan.asked_for:
         return [
             _entry(
@@ -234,13 +234,13 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
 def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> Iterator[str]:
     if change.packages:
         yield _entry(f"+ packages {' '.join(change.packages)}")
-    for gone in change.removes:
-        yield _entry(f"- package {one_line(gone.name)} (removed by {one_line(', '.join(gone.by))})")
+    for package in change.removes:
+        yield _entry(f"- package {one_line(package.name)} (removed by {one_line(', '.join(package.by))})")
     if change.unforeseen and not plan.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
-        why = "its lists lack a package, or it cannot resolve a dependency"
-        yield _entry(f"? what {else_}apt removes for {names} is not known yet: {why}; nothing else may go")
+        cause = "its lists lack a package, or it cannot resolve a dependency"
+        yield _entry(f"? what {else_}apt removes for {names} is not known yet: {cause}; nothing else may go")
     yield from (_entry(f"~ {path}: renamed to a name beside it") for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
@@ -267,24 +267,24 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
         yield _entry("~ all of it is as wanted; the node's record takes note of it")
 
 
-def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
+def _file(file: File, actual: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
     holds = "  (secret)" if file.secret else f"  (holds {', '.join(file.holds)})" if file.holds else ""
-    if not found["exists"]:
+    if not actual["exists"]:
         yield _entry(f"+ file {file.path}  {owned}{holds}")
         if not new_files:
             return
-    elif file.same_content(found):
-        yield _entry(f"~ file {file.path}  {found['mode']} {found['owner']}:{found['group']} -> {owned}")
+    elif file.same_content(actual):
+        yield _entry(f"~ file {file.path}  {actual['mode']} {actual['owner']}:{actual['group']} -> {owned}")
         return
     else:
         yield _entry(f"~ file {file.path}  {owned}{holds}")
-    yield from (f"      secret {name} changed" for name in found.get("secrets", ()))
-    if file.secret and found["exists"]:
+    yield from (f"      secret {name} changed" for name in actual.get("secrets", ()))
+    if file.secret and actual["exists"]:
         yield "      (another one is there, and is replaced)"
     if file.text is not None:
-        text = found.get("text")
-        if found["exists"] and text is None:
+        text = actual.get("text")
+        if actual["exists"] and text is None:
             yield "      (what is there is not text, too long to show, or held a secret)"
             return
         yield from map(diff_line, file_diff(text or "", file.shown(texts[file.text])))
@@ -339,15 +339,15 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 
 def _too_large(job: WaitingJob) -> str:
-    where = " and ".join(job.partitions)
-    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits for more nodes"
+    partitions = " and ".join(job.partitions)
+    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {partitions}: it waits for more nodes"
 
 
 def _clock(clock: ClockOff) -> Iterator[str]:
     if clock.refused:
         packages = "packages to be fetched: their lists and certificates are not valid at that time"
-        why = packages if clock.stops_fetching else "Slurm's daemons to know each other"
-        yield styled(f"{clock.node} is left out", "warn") + f": {clock.said}, too far for {why}"
+        purpose = packages if clock.stops_fetching else "Slurm's daemons to know each other"
+        yield styled(f"{clock.node} is left out", "warn") + f": {clock.said}, too far for {purpose}"
         yield f"  to continue, have its time service set it, or run there: {clock.command}; then apply again"
     elif clock.far:
         yield f"{clock.node}: {clock.said}; it is set first, and what needs a right clock waits for that"

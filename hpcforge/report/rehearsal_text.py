@@ -26,11 +26,11 @@ def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
     return f"not rehearsed: {short}\nthe difference: {compare}\n"
 
 
-def compared_text(found: Compared, *, up: bool, full: bool) -> str:
+def compared_text(comparison: Compared, *, up: bool, full: bool) -> str:
     """Return under each stand-in the files that it changes; with `full` their lines, too. `up`: the rehearsal runs."""
     explained = _differences if full else _files
-    lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(found.nodes)}", ""]
-    for explanation in found.explained:
+    lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(comparison.nodes)}", ""]
+    for explanation in comparison.explained:
         lines += [
             f"{explanation.stand_in.name}: {explanation.stand_in.sentence}",
             *explained(explanation.differences),
@@ -38,16 +38,16 @@ def compared_text(found: Compared, *, up: bool, full: bool) -> str:
         ]
     if not full:
         lines.append("")
-    if found.unexplained:
+    if comparison.unexplained:
         lines += [
             "NOT EXPLAINED by any stand-in: a role depends on where it runs",
-            *_differences(found.unexplained),
+            *_differences(comparison.unexplained),
             "",
         ]
-    count = sum(len(explanation.differences) for explanation in found.explained)
+    count = sum(len(explanation.differences) for explanation in comparison.explained)
     lines.append(
-        f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
-        f"not explained: {len(found.unexplained)}" + "; --full shows their lines" * bool(count and not full)
+        f"{plural(len(comparison.explained), 'stand-in')}, {plural(count, 'difference')}; "
+        f"not explained: {len(comparison.unexplained)}" + "; --full shows their lines" * bool(count and not full)
     )
     return lines_text(lines)
 

@@ -23,8 +23,8 @@ _UNKNOWN = "-"
 def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
     """Write a row for each set of nodes with equal GPUs, and for each other GPU in them; nothing without reports."""
     nodes: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for node, said in nvml.items():
-        nodes.setdefault(_gpu_kinds(said), []).append(node)
+    for node, report in nvml.items():
+        nodes.setdefault(_gpu_kinds(report), []).append(node)
     rows = []
     for kinds, names in nodes.items():
         for kind in kinds:
@@ -38,13 +38,13 @@ def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n" + table(_HEADINGS, rows) if rows else ""
 
 
-def _gpu_kinds(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+def _gpu_kinds(report: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     """How many of which GPUs a node has."""
-    counted = Counter(_gpu_facts(gpu, said) for gpu in said["gpus"])
+    counted = Counter(_gpu_facts(gpu, report) for gpu in report["gpus"])
     return tuple((str(count), *facts) for facts, count in counted.items())
 
 
-def _gpu_facts(gpu: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ...]:
+def _gpu_facts(gpu: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the facts that GPUs in one row have in common."""
     if gpu["error"]:
         return ("that cannot be used", *(_UNKNOWN,) * 6)
@@ -53,7 +53,7 @@ def _gpu_facts(gpu: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ..
     return (
         (gpu["model"] or "of unknown model") + mig,
         f"{memory} MiB" if memory else _UNKNOWN,
-        said["driver"] or _UNKNOWN,
+        report["driver"] or _UNKNOWN,
         gpu["vbios"] or _UNKNOWN,
         _UNKNOWN if ecc is None else "on" if ecc else "off",
         f"{links['active']} of {links['total']}" if links and links["total"] else _UNKNOWN,
@@ -75,17 +75,17 @@ _RESULTS = {
 }
 
 
-def status_text(found: Status, now_s: float) -> str:
+def status_text(status: Status, now_s: float) -> str:
     """Who is at work, the last run, the verdicts; then a row a set of nodes with the same story."""
-    lines = [*_heading(found, now_s), ""]
+    lines = [*_heading(status, now_s), ""]
     stories: dict[tuple[str, ...], list[str]] = {}
-    away = same_words({node.name: node.unreachable for node in found.nodes if node.unreachable is not None})
-    for node in found.nodes:
+    away = same_words({node.name: node.unreachable for node in status.nodes if node.unreachable is not None})
+    for node in status.nodes:
         stories.setdefault(_story(node, away.get(node.name), now_s), []).append(node.name)
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
-    text += gpus_table({node.name: node.nvml for node in found.nodes if node.nvml})
-    return lines_text(lines) + text + lines_text(found.notes)
+    text += gpus_table({node.name: node.nvml for node in status.nodes if node.nvml})
+    return lines_text(lines) + text + lines_text(status.notes)
 
 
 def history_table(history: History) -> str:
@@ -97,54 +97,56 @@ def history_table(history: History) -> str:
     return text + (f"{plural(history.unreadable, 'line')} cannot be read\n" if history.unreadable else "")
 
 
-def status_json(found: Status, history: History | None) -> dict[str, Any]:
+def status_json(status: Status, history: History | None) -> dict[str, Any]:
     """Return the status as data, with the selected runs."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "cluster": found.cluster,
-        "head": found.head,
-        "at_work": asdict(found.at_work) if found.at_work else None,
-        "last_run": asdict(found.last) if found.last else None,
-        "nodes": {node.name: _node_json(node) for node in found.nodes},
-        "leaving": {name: asdict(machine) for name, machine in found.leaving.items()},
-        "verdicts": [asdict(record) for record in found.verdicts.kept],
-        "notes": list(found.notes),
+        "cluster": status.cluster,
+        "head": status.head,
+        "at_work": asdict(status.at_work) if status.at_work else None,
+        "last_run": asdict(status.last) if status.last else None,
+        "nodes": {node.name: _node_json(node) for node in status.nodes},
+        "leaving": {name: asdict(machine) for name, machine in status.leaving.items()},
+        "verdicts": [asdict(record) for record in status.verdicts.kept],
+        "notes": list(status.notes),
     }
     return document | ({"history": asdict(history)} if history else {})
 
 
-def _heading(found: Status, now_s: float) -> Iterator[str]:
-    nobody = "no run" if found.away is None else f"unknown: {found.head} does not answer"
-    yield styled("running:", "title") + "   " + (found.at_work.sentence() if found.at_work else nobody)
-    yield styled("last run:", "title") + "  " + (_sentence(found.last, now_s) if found.last else "none in the history")
-    yield styled("verdicts:", "title") + "  " + ("; ".join(_verdicts(found, now_s)) or "none")
-    if found.leaving:
-        nodes = fold(tuple(found.leaving))
+def _heading(status: Status, now_s: float) -> Iterator[str]:
+    idle = "no run" if status.away is None else f"unknown: {status.head} does not answer"
+    yield styled("running:", "title") + "   " + (status.at_work.sentence() if status.at_work else idle)
+    yield (
+        styled("last run:", "title") + "  " + (_sentence(status.last, now_s) if status.last else "none in the history")
+    )
+    yield styled("verdicts:", "title") + "  " + ("; ".join(_verdicts(status, now_s)) or "none")
+    if status.leaving:
+        nodes = fold(tuple(status.leaving))
         yield styled("leaving:", "title") + f"   {nodes} (no longer in the blueprint: removed by the next apply)"
 
 
-def _verdicts(found: Status, now_s: float) -> Iterator[str]:
+def _verdicts(cluster_status: Status, now_s: float) -> Iterator[str]:
     """Write tests with the same past together: when their node set was tested, and the changes since."""
-    away = {node.name for node in found.nodes if node.unreachable is not None}
-    sets = Counter(record.verdict.test for record in found.verdicts.kept)
-    told: dict[str, list[str]] = {}
-    for record in found.verdicts.kept:
-        where = f" on {fold(record.last.nodes)}" if sets[record.verdict.test] > 1 or record.part is not None else ""
+    away = {node.name for node in cluster_status.nodes if node.unreachable is not None}
+    sets = Counter(record.verdict.test for record in cluster_status.verdicts.kept)
+    texts_by_time: dict[str, list[str]] = {}
+    for record in cluster_status.verdicts.kept:
+        nodes = f" on {fold(record.last.nodes)}" if sets[record.verdict.test] > 1 or record.part is not None else ""
         ago = f"{duration(max(0.0, now_s - record.last_s))} ago"
         if record.part is not None:
             ago += f", the whole {duration(max(0.0, now_s - record.time_s))} ago"
         if record.changed or not record.served:
             ago += f"; not tested since a change{f' of {fold(record.changed)}' if record.changed else ''}"
         status = record.last.status.replace("_", " ")
-        said = f"{record.verdict.test} {status}{where}{_counting_on(away, record.verdict.nodes)}"
-        told.setdefault(ago, []).append(said)
-    return (f"{', '.join(said)} ({ago})" for ago, said in told.items())
+        text = f"{record.verdict.test} {status}{nodes}{_counting_on(away, record.verdict.nodes)}"
+        texts_by_time.setdefault(ago, []).append(text)
+    return (f"{', '.join(texts)} ({ago})" for ago, texts in texts_by_time.items())
 
 
 def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:
     """Return the remark on a verdict that includes nodes which are away now."""
-    gone = [name for name in nodes if name in away]
-    return f" counting on {fold(gone)}, away now" if gone else ""
+    missing = [name for name in nodes if name in away]
+    return f" counting on {fold(missing)}, away now" if missing else ""
 
 
 def _sentence(run: Past, now_s: float) -> str:
@@ -177,20 +179,20 @@ def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
 
 def _ending(certificate: Certificate, now_s: float) -> str:
     """Whose certificate ends when, or has."""
-    of = f"certificate of {', '.join(certificate.units) or certificate.role} ({certificate.path})"
+    name = f"certificate of {', '.join(certificate.units) or certificate.role} ({certificate.path})"
     if certificate.begins_s is None or certificate.ends_s is None:
-        return f"the {of} cannot be read"
+        return f"the {name} cannot be read"
     if certificate.state == "not yet valid":
-        return f"the {of} is not valid for another {duration(max(0.0, certificate.begins_s - now_s))}"
+        return f"the {name} is not valid for another {duration(max(0.0, certificate.begins_s - now_s))}"
     if certificate.state == "expired":
-        return f"the {of} expired {duration(max(0.0, now_s - certificate.ends_s))} ago"
-    return f"the {of} expires in {duration(max(0.0, certificate.ends_s - now_s))}"
+        return f"the {name} expired {duration(max(0.0, now_s - certificate.ends_s))} ago"
+    return f"the {name} expires in {duration(max(0.0, certificate.ends_s - now_s))}"
 
 
-def certificates_note(found: Status, apply: str) -> str | None:
+def certificates_note(status: Status, apply: str) -> str | None:
     """Describe the remedy for certificates that end, with the command `apply`; None if none ends soon."""
     nodes = [
-        node.name for node in found.nodes if any(certificate.state != "valid" for certificate in node.certificates)
+        node.name for node in status.nodes if any(certificate.state != "valid" for certificate in node.certificates)
     ]
     return f"certificates on {fold(tuple(nodes))} are renewed by: {apply}" if nodes else None
 
@@ -213,7 +215,7 @@ def _whereabouts(run: Past) -> str:
         "unreachable": [name for name, node in nodes if node.unreachable],
         "left": run.left,
     }
-    return "; ".join(f"{what} {fold(names)}" for what, names in groups.items() if names) or "-"
+    return "; ".join(f"{outcome} {fold(names)}" for outcome, names in groups.items() if names) or "-"
 
 
 def _node_json(node: NodeStatus) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
-from hpcforge.report.design.words import CABLES, fit, group_said, text_width
+from hpcforge.report.design.words import CABLES, fit, group_text, text_width
 from hpcforge.report.design.words import names as folded
 from hpcforge.report.html.charts import add_rect, add_text, add_title, canvas, inline, px, svg_file
 from hpcforge.report.text import plural
@@ -142,7 +142,7 @@ def _machine(fabric: Fabric, device: int) -> Box:
 def _role(fabric: Fabric, device: Device) -> str:
     parts = []
     if device.unit is not None and device.kind == "leaf":
-        parts.append(group_said(fabric.topology, device.kind, device.unit + 1))
+        parts.append(group_text(fabric.topology, device.kind, device.unit + 1))
     if device.rail is not None:
         parts.append(f"rail {device.rail + 1}")
     return ", ".join(parts)

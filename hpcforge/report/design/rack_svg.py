@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
 from hpcforge.design.facility.design import PduLoad, Position, RackDesign
-from hpcforge.report.design.words import fit, names, plain, power, text_width, whole
+from hpcforge.report.design.words import fit, names, plain, power, rounded, text_width
 from hpcforge.report.html.charts import add_line, add_rect, add_text, add_title, canvas, inline, px, svg_file
 
 # Racks that are alike but for names: drawn, and listed, once.
@@ -125,7 +125,7 @@ def _heading(svg: ET.Element, group: Alike, width: float) -> None:
     unknown = f" + {len(rack.power_unknown)} not known" if rack.power_unknown else ""
     _judged(svg, f"{power(rack.power_w)}{unknown}{limit}", 33, width, (rack.power_w, rack.limit_w))
     used = f"{rack.used_u} U" if rack.height_u is None else f"{rack.used_u} of {rack.height_u} U"
-    limit = f" of {whole(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
+    limit = f" of {rounded(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
     _judged(svg, f"{used}, {rack.weight_kg:,.0f}{limit or ' kg'}", 48, width, (rack.weight_kg, rack.limit_kg))
 
 

@@ -172,9 +172,9 @@ def _exceptions(report: AcceptanceReport) -> Iterator[PageTable]:
 
 def _by_node(header: Sequence[str], rows: Mapping[str, PageRow], racks: Racks, title: str, note: str = "") -> Tables:
     """Yield a table in which nodes with the same row share it; a folded one for each rack where those are many."""
-    whole = _alike(rows)
-    if len(whole) <= _OPEN:
-        yield _table(header, whole, title, note)
+    merged = _alike(rows)
+    if len(merged) <= _OPEN:
+        yield _table(header, merged, title, note)
         return
     by_rack: dict[str | None, dict[str, PageRow]] = {}
     for name, row in rows.items():

@@ -132,26 +132,26 @@ def line_chart(series: Sequence[Series], *, log: bool = False, x_size: bool = Fa
     points = [point for line in series for point in line.points]
     scale = math.log10 if log else float
     xs, ys = [scale(x) for x, _ in points], [scale(y) for _, y in points]
-    left, top, wide, high = 48.0, 10.0, 270.0, 140.0
-    svg = canvas("chart lines", _WIDE, top + high + 40 + 15 * len(series), "; ".join(line.name for line in series))
+    x0, y0, wide, high = 48.0, 10.0, 270.0, 140.0
+    svg = canvas("chart lines", _WIDE, y0 + high + 40 + 15 * len(series), "; ".join(line.name for line in series))
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = (scale(x) - min(xs)) / ((max(xs) - min(xs)) or 1.0)
         up = (scale(y) - min(ys)) / ((max(ys) - min(ys)) or 1.0)
-        return left + wide * across, top + high * (1 - up)
+        return x0 + wide * across, y0 + high * (1 - up)
 
-    _stroke(svg, "axis", [(left, top), (left, top + high), (left + wide, top + high)])
+    _stroke(svg, "axis", [(x0, y0), (x0, y0 + high), (x0 + wide, y0 + high)])
     highest, lowest = max(y for _, y in points), min(y for _, y in points)
-    add_text(svg, f"{highest:.3g}", 0, top + 10, "tick")
-    add_text(svg, f"{lowest:.3g}", 0, top + high, "tick")
+    add_text(svg, f"{highest:.3g}", 0, y0 + 10, "tick")
+    add_text(svg, f"{lowest:.3g}", 0, y0 + high, "tick")
     for x in (min(x for x, _ in points), max(x for x, _ in points)):
-        add_text(svg, _bytes(x) if x_size else f"{x:g}", at(x, lowest)[0] - 16, top + high + 15, "tick")
+        add_text(svg, _bytes(x) if x_size else f"{x:g}", at(x, lowest)[0] - 16, y0 + high + 15, "tick")
     for row, line in enumerate(series):
         _stroke(svg, f"curve {line.kind}", [at(x, y) for x, y in line.points])
         for x, y in line.points[:_MOST_DOTS] if line.kind == "value" else ():
             place = at(x, y)
             ET.SubElement(svg, "circle", {"class": "dot", "cx": px(place[0]), "cy": px(place[1]), "r": "2.5"})
-        y = top + high + 34 + 15 * row
+        y = y0 + high + 34 + 15 * row
         _stroke(svg, f"curve {line.kind}", [(0, y - 4), (22, y - 4)])
         add_text(svg, line.name, 28, y, "label")
     return inline(svg)
@@ -167,18 +167,18 @@ def _bytes(size: float) -> str:
 def matrix(nodes: Sequence[str], values: Mapping[tuple[str, str], float], *, lower: bool = False) -> str:
     """Draw a square for each pair, from the row's node to the column's: its part of the median. Blank: not measured."""
     numbered = len(nodes) <= _CELL_NUMBERS
-    cell, left, top = (34.0 if numbered else 10.0), 80.0, 18.0
+    cell, x0, y0 = (34.0 if numbered else 10.0), 80.0, 18.0
     size = cell * len(nodes) + 4
-    svg = canvas("chart matrix", left + size, top + size, "numbers from node to node")
+    svg = canvas("chart matrix", x0 + size, y0 + size, "numbers from node to node")
     median = sorted(values.values())[len(values) // 2] if values else 1.0
     for row, node in enumerate(nodes):
-        y = top + cell * row
+        y = y0 + cell * row
         if numbered or row % 4 == 0:
             add_text(svg, node, 0, y + cell / 2 + 4, "label")
         if numbered:
-            add_text(svg, node[-5:], left + cell * row + 1, 12, "tick")
+            add_text(svg, node[-5:], x0 + cell * row + 1, 12, "tick")
         for column, peer in enumerate(nodes):
-            x, value = left + cell * column, values.get((node, peer))
+            x, value = x0 + cell * column, values.get((node, peer))
             if value is None:
                 add_rect(svg, "cell none", x, y, cell - 1, cell - 1)
                 continue

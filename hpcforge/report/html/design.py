@@ -19,7 +19,7 @@ from hpcforge.report.design.rack_svg import Alike, alike, in_row_order
 from hpcforge.report.design.words import amps, names, power, share
 from hpcforge.report.html import page_environment
 from hpcforge.report.html.charts import load_bar
-from hpcforge.report.html.fabrics import MOST_NODES, fabrics_on_page, run_said, script, script_policy
+from hpcforge.report.html.fabrics import MOST_NODES, fabrics_on_page, run_text, script, script_policy
 
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "not-checked")
 _DRAWN_EACH = 64  # racks; above it those that are alike are drawn once, and tables of more kinds are folded
@@ -86,19 +86,19 @@ def _environment() -> Environment:
         "power": words.power,
         "power_or": lambda watts, text: text if watts is None else words.power(watts),
         "amps": words.amps,
-        "whole": words.whole,
+        "whole": words.rounded,
         "plain": words.plain,
         "weight": words.weight,
         "tons": words.tons,
         "share": words.share,
         "names": words.names,
         "rate": words.rate,
-        "nodes_said": words.nodes_said,
-        "cables_said": words.cables_said,
-        "cut_said": words.cut_said,
-        "ratios_said": words.ratios_said,
-        "ways_said": words.ways_said,
-        "run_said": run_said,
+        "nodes_text": words.nodes_text,
+        "cables_text": words.cables_text,
+        "cut_text": words.cut_text,
+        "ratios_text": words.ratios_text,
+        "ways_text": words.ways_text,
+        "run_text": run_text,
         "made_of": words.made_of,
         "holds": words.holds,
         "carries": words.carries,
@@ -122,8 +122,8 @@ def _sections(design: Design) -> list[tuple[str, str]]:
 
 def _sum_known(figures: Sequence[int | None]) -> int | None:
     """Return the sum, None as soon as one is not known."""
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if len(known) == len(figures) else None
+    present = [figure for figure in figures if figure is not None]
+    return sum(present) if len(present) == len(figures) else None
 
 
 def _judgement(design: Design, counts: Mapping[Severity, int]) -> tuple[str, str]:
@@ -232,11 +232,11 @@ def _row(
     load, lost, limit = figures
     most = max(load, lost) if judged else load
     over = limit is not None and most > limit
-    left = "" if limit is None else f"over by {quantity(most - limit)}" if over else quantity(limit - most)
+    margin = "" if limit is None else f"over by {quantity(most - limit)}" if over else quantity(limit - most)
     part = f" ({share(load, limit)})" if limit else ""
     texts = (f"{quantity(load)}{part}", quantity(lost), "not given" if limit is None else quantity(limit))
     bar = load_bar(load, lost, limit, scale, judged=judged)
-    return LoadBar(label, bar, *texts, left, over)
+    return LoadBar(label, bar, *texts, margin, over)
 
 
 def _scale(figures: Iterable[tuple[float | None, ...]]) -> float:

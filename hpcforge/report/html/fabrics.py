@@ -15,7 +15,7 @@ from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import FabricDesign, Loss, SwitchPlace
 from hpcforge.design.fabric.graph import PortMaps, PortRun
 from hpcforge.report.design import fabric_svg
-from hpcforge.report.design.words import CABLES, group_said, names, plain
+from hpcforge.report.design.words import CABLES, group_text, names, plain
 from hpcforge.report.html.charts import face, template_text
 from hpcforge.report.text import clean
 
@@ -78,18 +78,18 @@ def _fabric(design: FabricDesign, cabling: Cabled) -> FabricOnPage:
 def _switches(design: FabricDesign, cabling: Cabled) -> Iterator[SwitchRow]:
     ports = PortMaps(cabling.fabric)
     for place, port_map in zip(design.placed, ports, strict=True):
-        where = f"{place.rack} U{place.u}" if place.rack else "not known"
+        location = f"{place.rack} U{place.u}" if place.rack else "not known"
         if place.rack and cabling.rooms:
-            where = f"{place.room} {where}"
+            location = f"{place.room} {location}"
         uses = [port.use.replace("_", "-") if port.use else "free" for port in port_map.ports]
         used = f"{port_map.used} of {len(port_map.ports)}"
         drawn = face(uses) if len(design.placed) <= _FACES else ""
-        yield SwitchRow(place, _role(design, place), where, used, drawn, tuple(ports.runs(port_map.ports)))
+        yield SwitchRow(place, _role(design, place), location, used, drawn, tuple(ports.runs(port_map.ports)))
 
 
 def _role(design: FabricDesign, place: SwitchPlace) -> str:
     """Return the function of a switch in its fabric."""
-    parts = [group_said(design.topology, place.kind, place.unit)] if place.unit is not None else []
+    parts = [group_text(design.topology, place.kind, place.unit)] if place.unit is not None else []
     return ", ".join([*parts, *([f"rail {place.rail}"] if place.rail is not None else [])])
 
 
@@ -118,7 +118,7 @@ def script_policy() -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def run_said(run: PortRun) -> str:
+def run_text(run: PortRun) -> str:
     """`1 to 32: gpu[001-032] rail 1`."""
     ports = run.first if run.count == 1 else f"{run.first} to {run.last}"
     return clean(f"{ports}: {names(run.names)}{run.more}" if run.use else f"{ports}: free")

@@ -137,10 +137,10 @@ def node_rows(test: ReportedVerdict) -> list[NodeRow]:
     texts = {node: tuple(_text(reported.get(node, {}).get(name)) for name in test.measures) for node in test.nodes}
     usual = [Counter(column).most_common(1)[0][0] for column in zip(*texts.values(), strict=True)]
     formats = [measure.format for measure in test.measures.values()]
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for node in test.nodes:
         key = (_node_result(test, node, reported), texts[node])
-        alike.setdefault((*key, node) if len(test.nodes) <= _MOST_ROWS else key, []).append(node)  # type: ignore[arg-type]
+        groups.setdefault((*key, node) if len(test.nodes) <= _MOST_ROWS else key, []).append(node)  # type: ignore[arg-type]
     rows = [
         NodeRow(
             fold(nodes),
@@ -148,7 +148,7 @@ def node_rows(test: ReportedVerdict) -> list[NodeRow]:
             cells,
             tuple(form == "text" and cell != most for form, cell, most in zip(formats, cells, usual, strict=True)),
         )
-        for (result, cells, *_), nodes in alike.items()
+        for (result, cells, *_), nodes in groups.items()
     ]
     return sorted(rows, key=lambda row: (row.result == "reported", not any(row.unusual)))[:_MOST_ROWS]
 
@@ -212,8 +212,8 @@ def _bars(test: ReportedVerdict, name: str) -> Chart | None:
 
 def _word(test: ReportedVerdict, part: PartReport) -> str:
     """Return the word beside a bar, which is also its class."""
-    named = test.isolation.named if test.isolation else ()
-    if any(blamed.verdict == "bad" and blamed.nodes == (part.part,) for blamed in named):
+    parts = test.isolation.named if test.isolation else ()
+    if any(blamed.verdict == "bad" and blamed.nodes == (part.part,) for blamed in parts):
         return "bad"
     return "missed" if part.missed else "low" if part.low else ""
 
