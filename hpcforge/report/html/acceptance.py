@@ -127,9 +127,12 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
         _drift_lead(report.nodes),
         (_table(("role", "reason", "nodes"), rows),) if rows else (),
     )
-    yield PageSection(
-        "versions", "Versions", "", (_table(("what", "required", "found"), map(PageRow, report.versions)),)
-    )
+    versions = _table(("what", "required", "found"), map(PageRow, report.versions))
+    yield PageSection("versions", "Versions", "", (versions,))
+    yield _runs(report)
+
+
+def _runs(report: AcceptanceReport) -> PageSection:
     runs = [
         PageRow((
             str(run.number or "-"), moment(run.started_s), run.who, duration(run.wall_s) if run.wall_s else "-",
@@ -139,7 +142,7 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     ]  # fmt: skip
     header = ("run", "started", "who", "took", "result", "commit")
     lead = "The last runs. A commit with + had other files." if runs else "No run is recorded."
-    yield PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
+    return PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
 
 
 def _drift_lead(nodes: Sequence[AcceptedNode]) -> str:
