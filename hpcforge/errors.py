@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from hpcforge.styles import joined, styled
+
 Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: another run is active
+
+
+def error_text(message: str, hint: str = "") -> str:
+    """Return an error for the terminal, with a line break at the end."""
+    first, end, rest = message.partition("\n")
+    advice = (styled("hint:", "hint"), f" {hint}\n") if hint else ()
+    return joined((styled("error:", "bad"), styled(f" {first}", "title"), end, rest, "\n", *advice))
 
 
 class ExpectedError(Exception):
@@ -20,7 +29,7 @@ class ExpectedError(Exception):
 
     def shown(self) -> str:
         """Return the text for the terminal, with a line break at the end."""
-        return f"error: {self}\n" + (f"hint: {self.hint}\n" if self.hint else "")
+        return error_text(str(self), self.hint)
 
 
 class UsageError(ExpectedError):

@@ -10,27 +10,31 @@ the top and the tests of the page of `hpcforge verify`, on a rehearsal of four w
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from hpcforge.report.colour import Kind, spans
-
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DESIGNED = "dgx-h100-site.yaml"
-KINDS: tuple[tuple[Kind, ...], ...] = (("plan", "events"), ("states",), ())  # of the three texts that `apply` prints
 COLUMNS = 128
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
+IN_COLOURS = {
+    **ENVIRONMENT,
+    "NO_COLOR": "",
+    "TERM": "xterm-256color",
+    "TTY_INTERACTIVE": "0",
+}  # no rows of nodes at work
 FRAMES = """<!DOCTYPE html><meta charset="utf-8">
 <style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
 <iframe src="design.html" style="height: 400px"></iframe><iframe src="design.html#racks" style="height: 560px"></iframe>
@@ -103,7 +107,7 @@ def terminal(images: Path) -> None:
     with rehearsal(shown_blueprint()) as folder:
         sys.stdout.write(run(["hpcforge", "apply", "demo.yaml", "--yes"], folder))
         run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w02", "--", "sudo", "sh", "-c", f'"{edit}"'], folder)
-        printed = run(["hpcforge", "apply", "demo.yaml", "--yes"], folder)
+        printed = run_on_terminal(["hpcforge", "apply", "demo.yaml", "--yes"], folder)
     (images / "terminal.svg").write_text(drawn(f"$ hpcforge apply demo.yaml --yes\n{printed}"), encoding="utf-8")
 
 
@@ -139,26 +143,37 @@ def shown_blueprint() -> str:
 
 
 def drawn(printed: str) -> str:
-    """Draw output as a terminal, in hpcforge's own colours: the plan and events, then the tables, then plain lines."""
-    text = Text("")
-    parts = re.split(r"^(?=nodes  |time: )", printed, maxsplit=2, flags=re.M)
-    for part, kinds in zip(parts, KINDS, strict=True):
-        piece = Text(part)
-        for kind in kinds:
-            for begin, end, style in spans(part, kind):
-                piece.stylize(style, begin, end)
-        text.append_text(piece)
+    """Draw a text as a terminal shows it, with its colours."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, color_system="standard", force_terminal=True)
-        console.print(text)  # its last line break leaves a blank line below
+        console.print(Text.from_ansi(printed, end=""))  # its last line break leaves a blank line below
     return console.export_svg(code_format=SVG, theme=MONOKAI, unique_id="terminal")
+
+
+def run_on_terminal(command: list[str], folder: Path) -> str:
+    """Return the output of a program on a terminal, with its colours. Raises CalledProcessError if it fails."""
+    ours, theirs = pty.openpty()
+    printed, words = b"", [_program(command), *command[1:]]
+    with subprocess.Popen(words, cwd=folder, env=IN_COLOURS, stdin=theirs, stdout=theirs, stderr=theirs) as child:
+        os.close(theirs)
+        with suppress(OSError):  # the end of a pseudo-terminal
+            while True:
+                printed += os.read(ours, 65536)
+    os.close(ours)
+    if child.returncode:
+        sys.stderr.buffer.write(printed)
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return printed.decode().replace("\r\n", "\n")
+
+
+def _program(command: list[str]) -> str:
+    return shutil.which(command[0], path=ENVIRONMENT["PATH"]) or command[0]
 
 
 def run(command: list[str], folder: Path) -> str:
     """Return the output of a program on both streams. If it fails, print it and raise CalledProcessError."""
-    program = shutil.which(command[0], path=ENVIRONMENT["PATH"]) or command[0]
     process = subprocess.run(
-        [program, *command[1:]],
+        [_program(command), *command[1:]],
         cwd=folder,
         env=ENVIRONMENT,
         text=True,

@@ -19,8 +19,10 @@ from itertools import islice
 from typing import Literal
 
 from hpcforge.errors import ExpectedError
+from hpcforge.styles import Style, joined, styled
 
 Severity = Literal["error", "warning", "not-checked"]
+_STYLES: dict[Severity, Style] = {"error": "bad", "warning": "warn", "not-checked": "aside"}
 
 MAX_SHOWN = 100  # errors, and as many warnings: people correct no more at a time
 MAX_KEPT = 1_000  # errors of the YAML and of the schema
@@ -100,7 +102,7 @@ class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
 
     def shown(self) -> str:
         """Return every diagnostic with its place, and their number."""
-        return f"{render_all(self.diagnostics)}\n{counted(self.diagnostics)}\n"
+        return render_all(self.diagnostics) + f"\n{counted(self.diagnostics)}\n"
 
 
 def counted(diagnostics: Iterable[Diagnostic]) -> str:
@@ -140,12 +142,16 @@ def render(diagnostic: Diagnostic) -> str:
     """Return the text for a terminal, several lines, without a line break at the end."""
     mark = diagnostic.mark
     place = f"{diagnostic.source.name}:{mark.line}:{mark.column}" if mark else diagnostic.source.name
-    lines = [f"{_plain(place)}: {diagnostic.severity.replace('-', ' ')}: {_plain(diagnostic.message)}"]
+    severity = styled(f"{diagnostic.severity.replace('-', ' ')}:", _STYLES[diagnostic.severity])
+    lines: list[str] = [
+        styled(f"{_plain(place)}: ", "title") + severity + styled(f" {_plain(diagnostic.message)}", "title")
+    ]
     if mark and mark.line <= len(diagnostic.source.lines):
-        lines += _excerpt(diagnostic.source.lines[mark.line - 1], mark)
+        line, before, carets = _excerpt(diagnostic.source.lines[mark.line - 1], mark)
+        lines += [line, before + styled(carets, _STYLES[diagnostic.severity])]
     if diagnostic.hint:
-        lines.append(f"hint: {_plain(diagnostic.hint)}")
-    return "\n".join(lines)
+        lines.append(styled("hint:", "hint") + f" {_plain(diagnostic.hint)}")
+    return joined(lines, "\n")
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
@@ -156,7 +162,8 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
     shown, more = within_limits(diagnostics)
     texts = [render(entry) for entry in shown]
     counts = ", ".join(f"{count:,} more {_severity(severity, count)}" for severity, count in more.items())
-    return "".join(f"{text}\n\n" for text in [*texts, *([f"and {counts}"] if more else [])])[:-1]
+    texts += [f"and {counts}"] if more else []
+    return joined(texts, "\n\n") + "\n" if texts else ""
 
 
 def within_limits(diagnostics: Iterable[Diagnostic]) -> tuple[list[Diagnostic], dict[Severity, int]]:
@@ -271,8 +278,11 @@ def odd_characters(text: str) -> str | None:
     return "; ".join(islice(described, 3)) or None
 
 
-def _excerpt(line: str, mark: Mark) -> Sequence[str]:
-    """Return the source line and a caret line below it; a long line is cut around the caret, a secret is not shown."""
+def _excerpt(line: str, mark: Mark) -> tuple[str, str, str]:
+    """Return the source line, then the beginning and the carets of the line below it.
+
+    A long line is cut around the carets; a secret is not shown.
+    """
     start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
     begin = max(0, start - _LOOK_BACK)  # only this part of a line of megabytes is read
     text = _mask(line[begin : start + _SHOWN_COLUMNS])[start - begin :]
@@ -281,7 +291,7 @@ def _excerpt(line: str, mark: Mark) -> Sequence[str]:
     marked = shown[mark.column - 1 - start :][: mark.width]
     lead = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
     carets = "^" * max(1, sum(_columns(c) for c in marked))
-    return [f"{mark.line:>5} | {shown}".rstrip(), f"      | {lead}{carets}"]
+    return f"{mark.line:>5} | {shown}".rstrip(), f"      | {lead}", carets
 
 
 def _plain(text: str) -> str:

@@ -119,7 +119,7 @@ def _run(arguments: list[str]) -> int:
         if message is None:
             printing.fault(error)
         else:
-            printing.note(message, "diagnostics")
+            printing.note(message)
         return code
 
 

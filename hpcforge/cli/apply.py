@@ -159,11 +159,11 @@ def _print(options: ApplyOptions, applied: _Applied) -> None:
 
         install.show(applied.arrivals)
     if not options.as_json:
-        printing.result(nodes_table(applied.plan, outcome.result, outcome.admission, outcome.down), "states")
+        printing.result(nodes_table(applied.plan, outcome.result, outcome.admission, outcome.down))
         stays = stays_text(outcome.result.stays)
         printing.result(f"\n{stays}" if stays else "")
         apply_again = command_line("apply", site.blueprint, **site_options)
-        printing.result(f"\n{verdicts_text(outcome.tests, apply_again, outcome.result.lost, time.time())}", "states")
+        printing.result("\n" + verdicts_text(outcome.tests, apply_again, outcome.result.lost, time.time()))
     test_again = command_line("verify", site.blueprint, inventory=site.inventory, lab=site.lab)
     steps = next_steps(applied.site.cluster, test_again, _rehearsal(applied.site), outcome.admission)
     printing.note(f"\n{phases_line(applied.human.phases, applied.human.elapsed_s)}{steps}")

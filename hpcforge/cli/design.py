@@ -43,7 +43,7 @@ def design(options: DesignOptions) -> int:
     """Contacts no node. Exit code 3 if a rule is broken."""
     from hpcforge.cluster import load
     from hpcforge.cluster.design import designed
-    from hpcforge.report.design_forms import design_page, design_texts
+    from hpcforge.report.design import design_texts
 
     data = options.as_json + (options.csv is not None) + (options.svg is not None)
     if data > 1:
@@ -52,9 +52,11 @@ def design(options: DesignOptions) -> int:
     needless = options.csv in ("cables", "ports") and html is None
     site_design = None if needless else designed(loaded, str(loaded.blueprint_path))
     if html is not None and site_design is not None:
-        printing.page(html, design_page(site_design, loaded))
+        from hpcforge.report.html.design import design_page
+
+        printing.page(html, design_page(site_design, loaded.cables))
     for text in design_texts(
         loaded, site_design, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
     ):
-        printing.result(text, None if data else "design")
+        printing.result(text)
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE

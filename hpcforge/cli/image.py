@@ -106,7 +106,7 @@ def _request(options: ImageBuildOptions, loaded: Loaded) -> ImageRequest:
     request = image_request(loaded)
     if options.metal:
         request = for_machines(loaded, request)
-        printing.note(render_all(loaded.without_driver(loaded.cluster.nodes)), "diagnostics")
+        printing.note(render_all(loaded.without_driver(loaded.cluster.nodes)))
     elif options.disk:
         request = bootable(loaded, request)
     return request

@@ -27,7 +27,7 @@ from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
 from hpcforge.report.event_stream import installed
 from hpcforge.report.plan_text import installs_text
-from hpcforge.report.text import by_reason, one_line, table
+from hpcforge.report.text import by_reason, lines_text, one_line, table
 from hpcforge.run.site import Site
 
 
@@ -47,7 +47,7 @@ def planned(
     for nodes, _, reason in by_reason(left_out):
         printing.note(f"{nodes}: not installed: {one_line(reason)}\n")
     installed_nodes = [site.cluster.by_name[install.node] for install in chosen]
-    printing.note(render_all(site.loaded.without_driver(installed_nodes)), "diagnostics")
+    printing.note(render_all(site.loaded.without_driver(installed_nodes)))
     return _with_warnings(site, chosen)
 
 
@@ -81,7 +81,7 @@ def install_nodes(
         yield None
         return
     tell = printing.note if as_json else printing.result
-    tell("".join(f"{line}\n" for line in installs_text(installs)), "plan")
+    tell(lines_text(installs_text(installs)))
     printing.flush()
     names = [install.node for install in installs]
     confirm(names, [install.node for install in installs if install.wipes], yes)

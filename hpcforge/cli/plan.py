@@ -90,7 +90,7 @@ def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
     target = goal(site, make=output is not None, unseen=options.offline)  # a plan file is sealed with a secret
     target = choose(site, target, options.select)
     if options.offline:
-        printing.note(render_all(target.lacking), "diagnostics")
+        printing.note(render_all(target.lacking))
         made = compare_unseen(site, target)
     else:
         survey, made = look(site, target, _say)
@@ -118,7 +118,7 @@ def _print(options: PlanOptions, made: Plan) -> None:
         printing.result(plan_markdown(made, command))
     else:
         longest = _LONGEST if printing.on_terminal() else None
-        printing.result(plan_text(made, new_files=options.new_files, longest=longest), "plan")
+        printing.result(plan_text(made, new_files=options.new_files, longest=longest))
 
 
 def _say_next(options: PlanOptions, site: Site, made: Plan) -> None:

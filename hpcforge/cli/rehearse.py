@@ -364,4 +364,4 @@ def _print(status: LabStatus, as_json: bool) -> None:
     if as_json:
         printing.result(rehearsal_json(status))
     else:
-        printing.result(rehearsal_text(status), "states")
+        printing.result(rehearsal_text(status))

@@ -48,5 +48,5 @@ def compare(
             json.dumps({"schema_version": 1, "up": running is not None, **asdict(comparison)}, indent=2) + "\n"
         )
     else:
-        printing.result(compared_text(comparison, up=running is not None, full=full), "plan")
+        printing.result(compared_text(comparison, up=running is not None, full=full))
     return Exit.ERROR if comparison.unexplained else Exit.DONE

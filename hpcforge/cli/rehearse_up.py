@@ -59,7 +59,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             sources=sources,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
-    printing.result(rehearsal_text(labs.status(made.name)), "states")
+    printing.result(rehearsal_text(labs.status(made.name)))
     if real:
         say_not_rehearsed(stood_in(loaded, made, made.name, identity))
     elif sources and start:

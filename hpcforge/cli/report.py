@@ -51,7 +51,7 @@ def acceptance(options: AcceptanceOptions) -> int:
     from hpcforge.cli.plan import exit_code
     from hpcforge.cli.site import open_site
     from hpcforge.report.acceptance import acceptance_json, acceptance_report
-    from hpcforge.report.acceptance_html import acceptance_page
+    from hpcforge.report.html.acceptance import acceptance_page
 
     site = open_site(options.blueprint, options.inventory, options.lab, options.identity)
     basis = _basis(options, site)

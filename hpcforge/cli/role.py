@@ -106,7 +106,7 @@ def check(options: RoleCheckOptions) -> int:
     if options.as_json:
         printing.result(_json(judged))
         return code
-    printing.note(render_all(entry for judgement in judged for entry in judgement.diagnostics), "diagnostics")
+    printing.note(render_all(entry for judgement in judged for entry in judgement.diagnostics))
     for judgement in judged:
         on = f", on {fold(judgement.nodes)} of {path.name}" if judgement.nodes else ""
         printing.result(f"{judgement.folder.name}: {'right' if judgement.right else 'wrong'}{on}\n")

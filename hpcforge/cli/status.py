@@ -73,19 +73,21 @@ def status(options: StatusOptions) -> int:
 
 
 def _print(options: StatusOptions, site: Site, state: Status) -> None:
-    from hpcforge.report.status import history_table, status_json, status_page, status_text
+    from hpcforge.report.status import history_table, status_json, status_text
 
     shown = state.history.newest(options.last)
     if options.html is not None:
+        from hpcforge.report.html.status import status_page
+
         printing.page(options.html, status_page(state, site.cluster, time.time()))
     if options.as_json:
         document = status_json(state, shown if options.history else None)
         printing.result(json.dumps(document, indent=2) + "\n")
     elif options.history:
-        printing.result(history_table(shown), "states")
+        printing.result(history_table(shown))
         printing.note("".join(f"{one_line(note)}\n" for note in state.notes))
     else:
-        printing.result(status_text(state, time.time()), "states")
+        printing.result(status_text(state, time.time()))
 
 
 def _looking(site: Site, last: int, apply: str, *, probes: bool) -> Callable[[Engine, Callable[[str], None]], Status]:
@@ -111,14 +113,14 @@ def _watched(site: Site, look: Callable[[Engine, Callable[[str], None]], Status]
     from hpcforge.run.site import open_engines
 
     state = None
-    with suppress(KeyboardInterrupt), open_engines(site) as engine, Watch(f"{site.cluster.name}:", "states") as watch:
+    with suppress(KeyboardInterrupt), open_engines(site) as engine, Watch(f"{site.cluster.name}:") as watch:
         while True:
             began_s = time.monotonic()
             state = look(engine, watch.note)
             watch.show(status_text(state, time.time()))
             time.sleep(max(0.0, every_s - (time.monotonic() - began_s)))
     if state is not None:
-        printing.result(status_text(state, time.time()), "states")
+        printing.result(status_text(state, time.time()))
     return state
 
 

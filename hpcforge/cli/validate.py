@@ -60,7 +60,7 @@ def _print(options: ValidateOptions, loaded: Loaded, diagnostics: Sequence[Diagn
     from hpcforge.blueprint.diagnostics import counted, folded, render_all
 
     every = (*diagnostics, *loaded.not_checked)
-    printing.note(render_all(every if options.every else diagnostics), "diagnostics")
+    printing.note(render_all(every if options.every else diagnostics))
     if not (options.every or _wrong(diagnostics)) and loaded.not_checked:
         separator = "\n" * bool(diagnostics)
         printing.note(f"{separator}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")

@@ -234,8 +234,8 @@ def _print(options: VerifyOptions, report: Report, verification: Verification, d
     """Write the files, and print the verdicts."""
     from hpcforge.atomic import write_atomically
     from hpcforge.report.apply_text import verdicts_text
+    from hpcforge.report.html.verification import verification_page
     from hpcforge.report.verification import document, junit
-    from hpcforge.report.verification_html import verification_page
     from hpcforge.verify.verdict_records import Recorded
 
     if options.junit is not None:
@@ -258,7 +258,7 @@ def _print(options: VerifyOptions, report: Report, verification: Verification, d
         f"{one_line(f'{node} not drained: {reason}')}\n" for node, reason in verification.not_drained.items()
     )
     text += "".join(f"{node} passed, and is in service again\n" for node in verification.resumed)
-    printing.result(text, "states")
+    printing.result(text)
 
 
 def _baseline(usable: Usable, option: tuple[str, str] | None) -> Baseline | None:

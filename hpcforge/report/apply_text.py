@@ -9,10 +9,11 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Kept, Plan
 from hpcforge.plan.test_selection import SmokeRun
-from hpcforge.report.text import duration, one_line, same_words, table
+from hpcforge.report.text import duration, lines_text, one_line, same_words, table
 from hpcforge.report.verification import Report
 from hpcforge.run.result import Admission, RunResult, Verified
 from hpcforge.slurm.down_nodes import DownWorker
+from hpcforge.styles import state
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict, assertion_row, summary_line
 
@@ -22,7 +23,7 @@ def nodes_table(plan: Plan, result: RunResult, admission: Admission | None, down
     nodes: dict[tuple[str, str], list[str]] = {}
     for node, story in _stories(plan, result, admission, down).items():
         nodes.setdefault(story, []).append(node)
-    rows = [[fold(names), status, detail] for (status, detail), names in nodes.items()]
+    rows = [[fold(names), state(status), detail] for (status, detail), names in nodes.items()]
     return table(("nodes", "result", ""), rows)
 
 
@@ -40,28 +41,28 @@ def _stories(
         _out_of_service(admission) if admission else {},
         {worker.node: ("takes no job", worker.sentence) for worker in down},
         _skipped(result),
-        {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
+        {node: ("deferred", f"{reason}; apply again later") for node, reason in result.deferred().items()},
         {
             node: ("failed", "; ".join((*_by_reason(roles), *(w.sentence for w in down if w.node == node))))
             for node, roles in result.failed().items()
         },
-        {node: ("unreachable", why) for node, why in same_words(result.lost).items()},
+        {node: ("unreachable", reason) for node, reason in same_words(result.lost).items()},
         {
-            node: ("left behind", f"the cluster has forgotten it ({why}), but {keys}")
-            for node, why in result.abandoned.items()
+            node: ("left behind", f"the cluster has forgotten it ({reason}), but {keys}")
+            for node, reason in result.abandoned.items()
         },
     ]
-    for told in worse:
-        stories |= {node: story for node, story in told.items() if node in stories}
+    for outcome in worse:
+        stories |= {node: story for node, story in outcome.items() if node in stories}
     return stories
 
 
 def _by_reason(roles: Sequence[tuple[str, str]]) -> list[str]:
     """Return each reason once, after the roles that failed for it."""
     failed: dict[str, list[str]] = {}
-    for role, why in roles:
-        failed.setdefault(why, []).append(role)
-    return [f"{', '.join(names)}: {why}" for why, names in failed.items()]
+    for role, reason in roles:
+        failed.setdefault(reason, []).append(role)
+    return [f"{', '.join(names)}: {reason}" for reason, names in failed.items()]
 
 
 def _left(stays: Sequence[Kept] | None) -> str:
@@ -71,7 +72,7 @@ def _left(stays: Sequence[Kept] | None) -> str:
 
 
 def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
-    found = {
+    stories = {
         node: ("drained", f"not by hpcforge, left alone: {state}") if "drain" in state else ("not scheduled", state)
         for node, state in admission.not_scheduled.items()
     }
@@ -79,23 +80,23 @@ def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
     for shortfall in admission.shortfalls:
         short.setdefault(shortfall.node, []).append(shortfall)
     for node, lacks in short.items():
-        said = "; ".join(
+        text = "; ".join(
             f"{lack.what} {lack.observed}, declared {lack.declared}"
             + (f" (to fix it: {lack.todo})" if lack.todo else "")
             for lack in lacks
         )
-        found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
-    return found
+        stories[node] = ("drained", f"{text}; to accept it, under overrides:  {lacks[0].override}")
+    return stories
 
 
 def _skipped(result: RunResult) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+    stories: dict[str, tuple[str, str]] = {}
     for node, outcomes in result.outcomes.items():
         skipped = [role for role, outcome in outcomes.items() if outcome.status in ("skipped", "interrupted")]
         if skipped:
             first = outcomes[skipped[0]]
-            found[node] = first.status, ", ".join(skipped) + (f" ({first.detail})" if first.detail else "")
-    return found
+            stories[node] = first.status, ", ".join(skipped) + (f" ({first.detail})" if first.detail else "")
+    return stories
 
 
 def next_steps(
@@ -117,7 +118,7 @@ def next_steps(
     steps["test again"] = verify
     if rehearsal is not None:
         steps["take down"] = rehearsal[1]
-    return "".join(f"{what + ':':<13} {how}\n" for what, how in steps.items())
+    return "".join(f"{step + ':':<13} {command}\n" for step, command in steps.items())
 
 
 def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
@@ -132,8 +133,8 @@ def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
     if not in_service:
         return f"not yet: no node of partition {partition.name} is in service"
     become = f"sudo -iu {person}" if cluster.access.become == "sudo" else f"runuser -u {person} --"
-    named = "" if partition.default else f" -p {partition.name}"
-    return f"{on_head} {become} srun{named} -N{len(in_service)} hostname"
+    option = "" if partition.default else f" -p {partition.name}"
+    return f"{on_head} {become} srun{option} -N{len(in_service)} hostname"
 
 
 def _somebody(cluster: Cluster) -> str | None:
@@ -174,7 +175,7 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
     lines += _before(before, {*away}, now_s)
     if tests.note:
         lines.append(tests.note)
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
 
 
 def baseline_lines(report: Report, asked: tuple[str, str] | None) -> Iterator[str]:
@@ -205,14 +206,14 @@ def baseline_lines(report: Report, asked: tuple[str, str] | None) -> Iterator[st
             yield f"baseline {name} has no numbers of {verdict.test}"
 
 
-def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
+def _verdict(verdict: Verdict, command: str) -> Iterator[str]:
     yield summary_line(verdict)
     untrue = [assertion for assertion in verdict.assertions if not assertion.holds] if not verdict.passed else []
     yield from (f"  {assertion_row(assertion)}" for assertion in untrue[:_ROWS])
     if len(untrue) > _ROWS:
         yield f"  and {len(untrue) - _ROWS} more; `hpcforge verify --json` has all"
-    named = verdict.isolation.named if verdict.isolation else ()
-    yield from (f"  {each.part}: {each.detail}; next: {each.next_command}" for each in named[:_ROWS])
+    parts = verdict.isolation.named if verdict.isolation else ()
+    yield from (f"  {each.part}: {each.detail}; next: {each.next_command}" for each in parts[:_ROWS])
     usual = [line for line in verdict.lines if "usual rate" in line.source] if verdict.passed else []
     yield from (f"  line: {each.measure} at least {each.limit:.4g}, {each.source}" for each in usual[:_ROWS])
     observations = verdict.isolation.observations if verdict.isolation else ()
@@ -220,7 +221,7 @@ def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
     if verdict.isolation and verdict.isolation.not_loaded:
         yield f"  not loaded: {'; '.join(verdict.isolation.not_loaded[:_ROWS])}"
     if verdict.next_command:
-        yield f"  next: {verdict.next_command}" + (f"; {again}   (when that has ended)" if verdict.waits_for else "")
+        yield f"  next: {verdict.next_command}" + (f"; {command}   (when that has ended)" if verdict.waits_for else "")
 
 
 def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
@@ -228,28 +229,28 @@ def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
     if run.why == "limited":
         return f"not tested now: {fold(run.untested)}, not among the nodes that were asked for"
     partners = [node for node in run.nodes if node not in run.changed]
-    why = "what jobs need of other nodes changed: a node of each kind was tested"
+    reason = "what jobs need of other nodes changed: a node of each kind was tested"
     if run.changed:
-        why = f"{fold(run.changed)} changed" + (f", tested with {fold(partners)}" if partners else "")
+        reason = f"{fold(run.changed)} changed" + (f", tested with {fold(partners)}" if partners else "")
     before = recorded.of(SmokeTest(run.tests[0], run.span, 0))
     if not run.untested or before is None:
-        return why
+        return reason
     late = [node for node in run.untested if node not in before.stands_for] if before.stands_for else []
     rest = [node for node in run.untested if node not in late]
     ago = duration(max(0.0, now_s - before.time_s))
-    said = [f"not tested now: {fold(rest)}, unchanged since last tested (the whole {ago} ago)"] if rest else []
-    said += [f"not tested since a change: {fold(late)}"] if late else []
-    return "; ".join([why, *said])
+    texts = [f"not tested now: {fold(rest)}, unchanged since last tested (the whole {ago} ago)"] if rest else []
+    texts += [f"not tested since a change: {fold(late)}"] if late else []
+    return "; ".join([reason, *texts])
 
 
 def _before(kept: Sequence[KeptVerdicts], away: Collection[str], now_s: float) -> Iterator[str]:
     """Verdicts of before by their time, the oldest first."""
-    told: dict[tuple[float, str], list[str]] = {}
+    lines_by_time: dict[tuple[float, str], list[str]] = {}
     for record in kept:
-        told.setdefault((record.time_s, _since(record, away)), []).append(_line(record.verdict, away))
+        lines_by_time.setdefault((record.time_s, _since(record, away)), []).append(_line(record.verdict, away))
         if record.part is not None:
-            told.setdefault((record.part_s, "of some of its nodes"), []).append(_line(record.part, away))
-    for (time_s, about), lines in sorted(told.items()):
+            lines_by_time.setdefault((record.part_s, "of some of its nodes"), []).append(_line(record.part, away))
+    for (time_s, about), lines in sorted(lines_by_time.items()):
         yield f"verdicts of {duration(max(0.0, now_s - time_s))} ago ({about}):"
         yield from lines
 
@@ -261,9 +262,9 @@ def _line(verdict: Verdict, away: Collection[str]) -> str:
 
 def _since(record: KeptVerdicts, away: Collection[str]) -> str:
     """Describe the changes to nodes since a verdict on a whole set."""
-    gone = [node for node in record.verdict.nodes if node in away]
-    if gone:
-        return f"{fold(gone)} was there then, and is away now"
+    missing = [node for node in record.verdict.nodes if node in away]
+    if missing:
+        return f"{fold(missing)} was there then, and is away now"
     if record.changed:
         return f"{fold(record.changed)} changed since and has not been tested"
     if not record.served:

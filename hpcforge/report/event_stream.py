@@ -76,7 +76,7 @@ class Stream:
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
         """Write the plan."""
         self._write("plan", plan=plan.flat, moved=dict(moved))
-        self.human.block(plan_text(plan), "plan")
+        self.human.block(plan_text(plan))
         self.human.expect(self._expected(plan))
         self.warn_moved(moved)
 

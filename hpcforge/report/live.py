@@ -19,8 +19,8 @@ from rich.live import Live
 from rich.text import Text
 
 from hpcforge.engines.tasks import Event
-from hpcforge.report.colour import Kind, spans
 from hpcforge.report.text import clean, duration, one_line
+from hpcforge.styles import LOOKS, parts_of
 
 _ENDS = {"done": "done", "failed": "failed", "deferred": "deferred", "other": "not done"}  # as a walk says: as we do
 _COLUMNS = 70  # from this width on what a node is at has a column of its own
@@ -142,6 +142,13 @@ def fit(text: str, width: int, *, pad: bool = False) -> str:
     return set_cell_size(text, width) if pad else text
 
 
+def styled_text(text: str, console: Console) -> Text:
+    """Return a text as rich prints it, with the styles of its parts where the console has colours."""
+    if console.color_system is None or console.no_color:
+        return Text(str(text))
+    return Text.assemble(*((piece, LOOKS[style] if style else "") for piece, style in parts_of(text)))
+
+
 # A text that fills the terminal and is replaced as it changes; afterwards the shell's own screen is back.
 _PER_SECOND = 2  # how often it is drawn: for the seconds in its first line, and after a change of the window's size
 
@@ -152,11 +159,9 @@ class Watch:
     It uses the terminal's second screen, and draws over what is there instead of clearing it: nothing flickers.
     """
 
-    def __init__(
-        self, title: str, kind: Kind, console: Console | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, title: str, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
-        self._title, self._kind, self._clock = title, kind, clock
+        self._title, self._clock = title, clock
         self._text, self._note, self._since_s = "", "", clock()
         self._lock = threading.RLock()
         self._live = Live(
@@ -193,12 +198,13 @@ class Watch:
             width, room = self._console.width, self._console.height - 2
             ago = f"{duration(self._clock() - self._since_s)} ago" if self._text else "asking the nodes"
             first = f"{self._title}  {ago}  {self._note or 'Ctrl-C ends'}"
-            lines = self._text.splitlines()
+            lines = [*styled_text(self._text, self._console).split("\n")]
             if len(lines) > room:
-                lines = [*lines[: room - 1], f"and {len(lines) - room + 1} more lines: make the window larger"]
-            body = "".join(f"{fit(line, width)}\n" for line in lines)
-            shown = Text(body, no_wrap=True)
-            if self._console.color_system is not None and not self._console.no_color:
-                for begin, end, style in spans(body, self._kind):
-                    shown.stylize(style, begin, end)
-            return Group(Text(fit(first, width), "bold", no_wrap=True), Text(""), shown)
+                more = f"and {len(lines) - room + 1} more lines: make the window larger"
+                lines = [*lines[: room - 1], Text(more)]
+            for line in lines:
+                if line.cell_len > width:
+                    line.truncate(max(0, width - 3))
+                    line.append("..."[:width])
+            body = Text("\n", no_wrap=True).join([*lines, Text("")])
+            return Group(Text(fit(first, width), "bold", no_wrap=True), Text(""), body)

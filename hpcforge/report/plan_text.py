@@ -15,8 +15,9 @@ from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.plan import Change, Install, Kept, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
-from hpcforge.report.text import by_reason, duration, one_line, plural
+from hpcforge.report.text import by_reason, duration, lines_text, one_line, plural
 from hpcforge.slurm.jobs import WaitingJob, asked_for
+from hpcforge.styles import Style, joined, styled
 
 # What stays on nodes of what was taken away, in words.
 
@@ -34,25 +35,26 @@ def stays_lines(stays: Iterable[Kept]) -> Iterator[str]:
     names: dict[tuple[str, str], dict[str, None]] = {}
     for remnant in stays:
         names.setdefault((remnant.kind, remnant.why), {}).update(dict.fromkeys(remnant.names))
-    for (kind, why), several in names.items():
+    for (kind, reason), several in names.items():
         many = len(several) > 1
-        what = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
-        yield f"{what}{' '.join(several)}: {why}"
+        noun = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
+        yield f"{noun}{' '.join(several)}: {reason}"
 
 
 def stays_text(stays: Mapping[str, Iterable[Kept]]) -> str:
     """Write the resources that stay on each node, equal nodes folded together; nothing for nodes without any."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for node, left in stays.items():
-        nodes.setdefault(tuple(stays_lines(left)), []).append(node)
+    for node, remnants in stays.items():
+        nodes.setdefault(tuple(stays_lines(remnants)), []).append(node)
     lines = (line for body, names in nodes.items() if body for line in (f"stays on {fold(names)}:", *_indented(body)))
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
 
 
 def _indented(body: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in body)
 
 
+_SIGNS: dict[str, Style] = {"+": "add", "-": "remove", "~": "change", "!": "bad", "?": "warn"}
 _LONGEST_TEXT = 256 * 1024  # characters: the node program sends no longer one
 # Pairs of equal lines, each of which difflib may look at several times: 12 million took half a minute, these 0.2 s.
 _MOST_PAIRS = 200_000
@@ -69,16 +71,16 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
         lines += ["No node was contacted: this is the plan for empty nodes.", ""]
     lines += installs_text(plan.changes.installs)
     if plan.changes.first_contact:
-        lines += [f"bootstrap  {fold(plan.changes.first_contact)}", "  + python3 (missing)", ""]
+        lines += [_head("bootstrap", fold(plan.changes.first_contact)), _entry("+ python3 (missing)"), ""]
     for leaver in plan.changes.leaving:
-        lines += [f"leaving  {leaver.node}", *_leaving(leaver, plan), ""]
+        lines += [_head("leaving", leaver.node), *_leaving(leaver, plan), ""]
     for nodes, body in _alike({node: _removals(found) for node, found in plan.changes.removals.items()}).items():
-        lines += [f"no longer wanted  {nodes}", *body, ""]
-    aside: dict[str, list[str]] = {}
+        lines += [_head("no longer wanted", nodes), *body, ""]
+    renamed: dict[str, list[str]] = {}
     for old in plan.changes.kept_aside:
-        aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {old.why}")
-    for nodes, body in _alike(aside).items():
-        lines += [f"take over  {nodes}  (renamed to a name beside it, with the time)", *body, ""]
+        renamed.setdefault(old.node, []).append(_entry(f"~ {old.role}: {old.name}: {old.why}"))
+    for nodes, body in _alike(renamed).items():
+        lines += [_head("take over", nodes, "(renamed to a name beside it, with the time)"), *body, ""]
     for step in plan.changes.steps:
         shown: dict[
             tuple[int, ...], tuple[str, ...]
@@ -90,29 +92,39 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
                 shown[key] = (_why(change), *_body(change, plan, new_files, longest))
             bodies[node] = shown[key]
         for nodes, body in _alike(bodies).items():
-            lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
+            lines += [_head(step.role, nodes, body[0]), *body[1:], ""]
     if plan.changes.drains:
-        lines.append(f"scheduling  {plan.policy.controller}")
-        lines += [f"  ~ {drain.action} {drain.node}: {drain.reason}" for drain in plan.changes.drains]
+        lines.append(_head("scheduling", plan.policy.controller or ""))
+        lines += [_entry(f"~ {drain.action} {drain.node}: {drain.reason}") for drain in plan.changes.drains]
         lines.append("")
     lines += _smoke(plan)
     lines += _notes(plan)
     lines.append(plan_summary(plan))
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
+
+
+def _head(subject: str, nodes: str, *more: str) -> str:
+    """Return the line above changes: a role or a step, its nodes, and the reason."""
+    return joined((styled(subject, "title"), nodes, *more), "  ")
+
+
+def _entry(text: str) -> str:
+    """Return the line of a change, in the style of the sign that it begins with."""
+    return "  " + styled(text, _SIGNS[text[0]]) if text[:1] in _SIGNS else f"  {text}"
 
 
 def installs_text(installs: Sequence[Install]) -> list[str]:
     """Lines about the nodes that get an operating system, and the disk that each may write."""
     bodies = {
         install.node: [
-            f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
-            f"  ! writes {disks_text(install.wipes, install.drives)}",
-            *(f"  ! {one_line(warning)}" for warning in install.warnings),
-            "  ~ then its roles: `plan --offline` shows them",
+            _entry(f"! switched off at once, then started from the network: {install.system}, image {install.image}"),
+            _entry(f"! writes {disks_text(install.wipes, install.drives)}"),
+            *(_entry(f"! {one_line(warning)}") for warning in install.warnings),
+            _entry("~ then its roles: `plan --offline` shows them"),
         ]
         for install in installs
     }
-    return [line for nodes, body in _alike(bodies).items() for line in (f"install  {nodes}", *body, "")]
+    return [line for nodes, body in _alike(bodies).items() for line in (_head("install", nodes), *body, "")]
 
 
 def disks_text(wipes: Sequence[str], drives: int) -> str:
@@ -132,23 +144,24 @@ def _smoke(plan: Plan) -> Iterator[str]:
     for run in plan.policy.smoke.runs:
         tests = ", ".join(run.tests)
         if run.whole:
-            yield from (f"smoke tests  {fold(run.nodes)}  ({run.why})", f"  ~ {tests} on all of it", "")
+            yield from (_head("smoke tests", fold(run.nodes), f"({run.why})"), _entry(f"~ {tests} on all of it"), "")
             continue
         partners = [node for node in run.nodes if node not in run.changed]
-        why = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
-        beside = f", with {fold(partners)}" if partners and run.changed else ""
+        reason = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
+        together = f", with {fold(partners)}" if partners and run.changed else ""
         rest = f"; not on {fold(run.untested)}" if run.untested else ""
-        yield from (f"smoke tests  {fold(run.nodes)}  ({why})", f"  ~ {tests}{beside}{rest}", "")
+        yield from (_head("smoke tests", fold(run.nodes), f"({reason})"), _entry(f"~ {tests}{together}{rest}"), "")
     for wait in plan.policy.smoke.waiting:
-        held = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
-        yield from (f"smoke tests wait  {fold(wait.nodes) or 'jobs run'}", f"  ~ {', '.join(wait.tests)}: {held}", "")
+        jobs = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
+        nodes = fold(wait.nodes) or "jobs run"
+        yield from (_head("smoke tests wait", nodes), _entry(f"~ {', '.join(wait.tests)}: {jobs}"), "")
     if (
         plan.touched
         and plan.policy.scheduler
         and (plan.policy.verify == "none" or not (plan.policy.smoke.runs or plan.changes.felt))
     ):
-        why = "--verify none" if plan.policy.verify == "none" else "jobs feel nothing of this"
-        yield from (f"smoke tests  none  ({why})", "")
+        reason = "--verify none" if plan.policy.verify == "none" else "jobs feel nothing of this"
+        yield from (_head("smoke tests", "none", f"({reason})"), "")
 
 
 def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -161,8 +174,8 @@ def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 def _why(change: Change) -> str:
     """Reason and disruption of a step, for its first line."""
-    does = "" if change.disruption == "none" else f", disrupts: {change.disruption}"
-    return f"({change.reason}{does})"
+    does = (", disrupts: ", styled(change.disruption, "warn")) if change.disruption != "none" else ()
+    return joined((f"({change.reason}", *does, ")"))
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
@@ -175,17 +188,17 @@ def _goes(removals: Sequence[Removal]) -> list[str]:
     for removal in removals:
         owns, stays = removal.owns, {(kept.kind, name) for kept in removal.stays for name in kept.names}
         if owns.on_remove == "keep" and not removal.wanted:
-            lines.append(f"  - {removal.role}: all of it stays, and is no longer watched")
+            lines.append(_entry(f"- {removal.role}: all of it stays, and is no longer watched"))
             continue
-        lines += [f"  - {removal.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
-        gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
+        lines += [_entry(f"- {removal.role}: unit {name}: stop") for name in owns.units if ("unit", name) not in stays]
+        removed: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
         for kind in reversed(TABLE):
             names = [name for name in owns.resources.get(kind.name, ()) if (kind.singular, name) not in stays]
-            gone[kind.early] += map(TYPES[kind.name].removal_line, names)
+            removed[kind.early] += map(TYPES[kind.name].removal_line, names)
         trees = [f"{path}, with all that is in it" for path in owns.trees]
-        lines += [f"  - {removal.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
+        lines += [_entry(f"- {removal.role}: {text}") for text in (*removed[False], *trees, *removed[True]) if text]
         if owns.packages:
-            lines.append(f"  - {removal.role}: packages {' '.join(owns.packages)}")
+            lines.append(_entry(f"- {removal.role}: packages {' '.join(owns.packages)}"))
     return lines
 
 
@@ -194,19 +207,26 @@ def _stays(removals: Sequence[Removal]) -> list[str]:
 
 
 def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
-    if why := leaver.kept_for(plan.state.jobs.get(leaver.node, ())):
-        return [f"  ! stays for now: {why}"]
+    if reason := leaver.kept_for(plan.state.jobs.get(leaver.node, ())):
+        return [_entry(f"! stays for now: {reason}")]
     if leaver.unreachable is not None and leaver.node not in plan.state.asked_for:
         return [
-            f"  ! unreachable ({leaver.unreachable}): the cluster forgets it, but it keeps its keys and certificate"
+            _entry(
+                f"! unreachable ({leaver.unreachable}): the cluster forgets it, but it keeps its keys and certificate"
+            )
         ]
     if leaver.unknown is not None:
-        return [f"  ! {leaver.unknown}"]
+        return [_entry(f"! {leaver.unknown}")]
     jobs, asking = plan.state.jobs.get(leaver.node, ()), plan.state.asked_for.get(leaver.node, ())
     if asking:
-        return [f"  ! stays for now: {asked_for(leaver.node, asking)}"]
-    drained = [f"  ~ drain{_waiting(jobs, plan)}"] if leaver.worker else []
-    return [*drained, *_goes(leaver.removals), "  - everything that hpcforge keeps there", *_stays(leaver.removals)]
+        return [_entry(f"! stays for now: {asked_for(leaver.node, asking)}")]
+    drained = [_entry(f"~ drain{_waiting(jobs, plan)}")] if leaver.worker else []
+    return [
+        *drained,
+        *_goes(leaver.removals),
+        _entry("- everything that hpcforge keeps there"),
+        *_stays(leaver.removals),
+    ]
 
 
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:
@@ -218,15 +238,15 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
 
 def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> Iterator[str]:
     if change.packages:
-        yield f"  + packages {' '.join(change.packages)}"
-    for gone in change.removes:
-        yield f"  - package {one_line(gone.name)} (removed by {one_line(', '.join(gone.by))})"
+        yield _entry(f"+ packages {' '.join(change.packages)}")
+    for package in change.removes:
+        yield _entry(f"- package {one_line(package.name)} (removed by {one_line(', '.join(package.by))})")
     if change.unforeseen and not plan.state.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
-        why = "its lists lack a package, or it cannot resolve a dependency"
-        yield f"  ? what {else_}apt removes for {names} is not known yet: {why}; nothing else may go"
-    yield from (f"  ~ {path}: renamed to a name beside it" for path in change.renames)
+        cause = "its lists lack a package, or it cannot resolve a dependency"
+        yield _entry(f"? what {else_}apt removes for {names} is not known yet: {cause}; nothing else may go")
+    yield from (_entry(f"~ {path}: renamed to a name beside it") for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
             lines = [*_file(resource_change.resource, resource_change.found, plan.changes.texts, new_files)]
@@ -234,45 +254,51 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
             if longest is not None and len(lines) > longest:
                 yield f"      ... and {plural(len(lines) - longest, 'more line')}; all of them: in a pipe or a file"
         else:
-            yield f"  {resource_change.resource.line(resource_change.found)}"
+            yield _entry(resource_change.resource.line(resource_change.found))
     for unit in change.units:
-        yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})"
+        yield _entry(f"~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})")
     if change.opaque:
         opaque = change.opaque.opaque
         watched = "" if change.checks else "; no checks: drift inside it is not watched"
         used = ", ".join(f"{entry.name} {entry.version}" for entry in opaque.collections)
         with_ = f" with {used}" if used else ""
-        yield f"  ! run {opaque.engine} code {opaque.digest[:12]}{with_} ({change.opaque.reason}{watched})"
+        yield _entry(f"! run {opaque.engine} code {opaque.digest[:12]}{with_} ({change.opaque.reason}{watched})")
     for name, detail in change.failed_checks:
-        yield f"  ! check failed: {name}: {detail}"
+        yield _entry(f"! check failed: {name}: {detail}")
     if change.reboot:
         causes = ", ".join("due since an earlier run" if cause == "due" else cause for cause in change.reboot)
-        yield f"  ! restart of the node, before its checks ({causes})"
+        yield _entry(f"! restart of the node, before its checks ({causes})")
     if change.reason == "to be noted":
-        yield "  ~ all of it is as wanted; the node's record takes note of it"
+        yield _entry("~ all of it is as wanted; the node's record takes note of it")
 
 
-def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
+def _file(file: File, actual: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
     holds = "  (secret)" if file.secret else f"  (holds {', '.join(file.holds)})" if file.holds else ""
-    if not found["exists"]:
-        yield f"  + file {file.path}  {owned}{holds}"
+    if not actual["exists"]:
+        yield _entry(f"+ file {file.path}  {owned}{holds}")
         if not new_files:
             return
-    elif file.same_content(found):
-        yield f"  ~ file {file.path}  {found['mode']} {found['owner']}:{found['group']} -> {owned}"
+    elif file.same_content(actual):
+        yield _entry(f"~ file {file.path}  {actual['mode']} {actual['owner']}:{actual['group']} -> {owned}")
         return
     else:
-        yield f"  ~ file {file.path}  {owned}{holds}"
-    yield from (f"      secret {name} changed" for name in found.get("secrets", ()))
-    if file.secret and found["exists"]:
+        yield _entry(f"~ file {file.path}  {owned}{holds}")
+    yield from (f"      secret {name} changed" for name in actual.get("secrets", ()))
+    if file.secret and actual["exists"]:
         yield "      (another one is there, and is replaced)"
     if file.text is not None:
-        text = found.get("text")
-        if found["exists"] and text is None:
+        text = actual.get("text")
+        if actual["exists"] and text is None:
             yield "      (what is there is not text, too long to show, or held a secret)"
             return
-        yield from (f"      {line}" for line in file_diff(text or "", file.shown(texts[file.text])))
+        yield from map(diff_line, file_diff(text or "", file.shown(texts[file.text])))
+
+
+def diff_line(line: str) -> str:
+    """Return a line of a unified diff, indented, in the style of its sign."""
+    style = "aside" if line.startswith(("--- ", "+++ ", "@@ ")) else _SIGNS.get(line[:1])
+    return "      " + (styled(line, style) if style else line)
 
 
 def file_diff(old: str, new: str) -> Iterator[str]:
@@ -293,12 +319,13 @@ def _pairs(before: Sequence[str], after: Sequence[str]) -> int:
 def _notes(plan: Plan) -> Iterator[str]:
     for shortfall in plan.state.shortfalls:
         short = f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}"
-        yield f"{shortfall.node} falls short: {short}; it will be drained."
+        yield styled(f"{shortfall.node} falls short", "warn") + f": {short}; it will be drained."
         if shortfall.todo:
             yield f"  to fix it: {shortfall.todo}"
         yield f"  to accept it, add to overrides:  {shortfall.override}"
     for nodes, count, reason in by_reason(plan.state.unreachable):
-        yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
+        are = "is" if count == 1 else "are"
+        yield styled(f"{nodes} {are} unreachable and left out", "warn") + f": {reason}"
     if plan.policy.weights and any(
         step.role == plan.policy.scheduler and plan.policy.controller in step.changes for step in plan.changes.steps
     ):
@@ -320,15 +347,15 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 
 def _too_large(job: WaitingJob) -> str:
-    where = " and ".join(job.partitions)
-    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits for more nodes"
+    partitions = " and ".join(job.partitions)
+    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {partitions}: it waits for more nodes"
 
 
 def _clock(clock: ClockOff) -> Iterator[str]:
     if clock.refused:
         packages = "packages to be fetched: their lists and certificates are not valid at that time"
-        why = packages if clock.stops_fetching else "Slurm's daemons to know each other"
-        yield f"{clock.node} is left out: {clock.said}, too far for {why}"
+        purpose = packages if clock.stops_fetching else "Slurm's daemons to know each other"
+        yield styled(f"{clock.node} is left out", "warn") + f": {clock.said}, too far for {purpose}"
         yield f"  to continue, have its time service set it, or run there: {clock.command}; then apply again"
     elif clock.far:
         yield f"{clock.node}: {clock.said}; it is set first, and what needs a right clock waits for that"
@@ -341,7 +368,7 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
     nodes: dict[str, list[str]] = {}
     for obstacle in obstacles:
         lines = nodes.setdefault(obstacle.node, [])
-        lines.append(f"  ! {obstacle.role}: {obstacle.said}")
+        lines.append(_entry(f"! {obstacle.role}: {obstacle.said}"))
         lines += [f"      run there: {command}" for command in obstacle.commands]
     for names, body in _alike(nodes).items():
         yield f"{names}: left out, and nothing is done there until this is out of the way:"
@@ -373,7 +400,8 @@ def plan_summary(plan: Plan) -> str:
     down = [f"not as planned: {fold(worker.node for worker in plan.state.down)}"] * bool(plan.state.down)
     if not plan.pending:
         nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
-        return "; ".join([nothing, *left_out, *down]) + "." if untouched or left_out else "No node answers."
+        text = "; ".join([nothing, *left_out, *down])
+        return styled(f"{text}.", "good") if untouched or left_out else "No node answers."
     parts = []
     if plan.changes.installs:
         names = [install.node for install in plan.changes.installs]
@@ -393,4 +421,4 @@ def plan_summary(plan: Plan) -> str:
         nodes = [node for node, does in worst_of.items() if does == kind]
         if nodes:
             parts.append(f"{kind}: {fold(nodes)}")
-    return "; ".join(parts) + "."
+    return styled("; ".join(parts) + ".", "title")

@@ -18,11 +18,12 @@ from rich.text import Text
 
 from hpcforge import start_time
 from hpcforge.engines.tasks import Event
-from hpcforge.report.colour import Kind, spans
-from hpcforge.report.live import Board, fit
+from hpcforge.report.live import Board, fit, styled_text
 from hpcforge.report.text import clean, duration, one_line
+from hpcforge.styles import Style, styled
 from hpcforge.tally import Parts, Tally, left_text
 
+_ENDS: dict[str, Style] = {"done": "good", "deferred": "warn", "skipped": "warn"}  # all others are bad
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _WAITS = ("waiting: ", "waiting for another ")  # for minutes perhaps, and reported once: never left out
 _PER_SECOND = 4  # how often the lower lines are drawn
@@ -116,7 +117,7 @@ class Progress:
     def say(self, text: str) -> None:
         """One line, with the time since the command began."""
         self._last_detail = time.monotonic()
-        self._print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}", "events")
+        self._print(styled(f"[{self.elapsed_s:6.1f} s]", "aside") + " " + one_line(text))
 
     def detail(self, text: str) -> None:
         """Show the present activity: replaced by the next on a terminal, thinned out elsewhere."""
@@ -126,16 +127,12 @@ class Progress:
         elif time.monotonic() - self._last_detail > _EVERY_S:
             self.say(text)
 
-    def block(self, text: str, kind: Kind) -> None:
-        """Several lines, of a kind that has its colours."""
-        self._print(clean(text), kind)
+    def block(self, text: str) -> None:
+        """Print several lines."""
+        self._print(clean(text))
 
-    def _print(self, text: str, kind: Kind) -> None:
-        shown = Text(text)
-        if self._console.color_system is not None and not self._console.no_color:
-            for begin, end, style in spans(text, kind):
-                shown.stylize(style, begin, end)
-        self._console.print(shown)
+    def _print(self, text: str) -> None:
+        self._console.print(styled_text(text, self._console))
 
     def nodes(self, names: Collection[str]) -> None:
         """Which nodes are about to be worked on."""
@@ -157,14 +154,15 @@ class Progress:
             self.say(f"{node}: {data.get('detail') or data}")
         elif event.kind == "draining":
             jobs = f": its jobs ({data['detail']}) are waited for" if data["detail"] else ""
-            self.say(f"{node}: drained{jobs}")
+            self.say(f"{node}: " + styled("drained", "warn") + jobs)
         elif event.kind == "restarting":
             self.say(f"{node}: {data['detail']}")
         elif event.kind == "returned":
             self.say(f"{node}: back in service")
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
-            self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")
+            status = data["status"] if data["status"] == "done" else data["status"].upper()
+            self.say(f"{node}: {role} " + styled(status, _ENDS.get(data["status"], "bad")) + detail)
 
     @contextmanager
     def tally(self, name: str, parts: Parts) -> Iterator[Tally]:

@@ -13,7 +13,9 @@ from hpcforge.lab.lab import LabStatus
 from hpcforge.lab.listing import ListedRehearsal
 from hpcforge.rehearsal.compare import Compared, Difference
 from hpcforge.rehearsal.stand_ins import StandIn
-from hpcforge.report.text import moment, one_line, plural, table
+from hpcforge.report.plan_text import diff_line
+from hpcforge.report.text import lines_text, moment, plural, table
+from hpcforge.styles import state
 
 
 def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
@@ -24,11 +26,11 @@ def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
     return f"not rehearsed: {short}\nthe difference: {compare}\n"
 
 
-def compared_text(found: Compared, *, up: bool, full: bool) -> str:
+def compared_text(comparison: Compared, *, up: bool, full: bool) -> str:
     """Return under each stand-in the files that it changes; with `full` their lines, too. `up`: the rehearsal runs."""
     explained = _differences if full else _files
-    lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(found.nodes)}", ""]
-    for explanation in found.explained:
+    lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(comparison.nodes)}", ""]
+    for explanation in comparison.explained:
         lines += [
             f"{explanation.stand_in.name}: {explanation.stand_in.sentence}",
             *explained(explanation.differences),
@@ -36,18 +38,18 @@ def compared_text(found: Compared, *, up: bool, full: bool) -> str:
         ]
     if not full:
         lines.append("")
-    if found.unexplained:
+    if comparison.unexplained:
         lines += [
             "NOT EXPLAINED by any stand-in: a role depends on where it runs",
-            *_differences(found.unexplained),
+            *_differences(comparison.unexplained),
             "",
         ]
-    count = sum(len(explanation.differences) for explanation in found.explained)
+    count = sum(len(explanation.differences) for explanation in comparison.explained)
     lines.append(
-        f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
-        f"not explained: {len(found.unexplained)}" + "; --full shows their lines" * bool(count and not full)
+        f"{plural(len(comparison.explained), 'stand-in')}, {plural(count, 'difference')}; "
+        f"not explained: {len(comparison.unexplained)}" + "; --full shows their lines" * bool(count and not full)
     )
-    return "".join(f"{one_line(line)}\n" for line in lines)
+    return lines_text(lines)
 
 
 def _files(several: Sequence[Difference], at_most: int = 4) -> Iterator[str]:
@@ -61,7 +63,7 @@ def _files(several: Sequence[Difference], at_most: int = 4) -> Iterator[str]:
 def _differences(several: Sequence[Difference]) -> Iterator[str]:
     for difference in several:
         yield f"  {difference.what}  {fold(difference.nodes)}"
-        yield from (f"      {line}" for line in difference.lines)
+        yield from map(diff_line, difference.lines)
 
 
 # The nodes and saves of rehearsals, as text and as JSON.
@@ -83,7 +85,7 @@ def _row(lab: ListedRehearsal) -> list[str]:
 
 def rehearsal_text(status: LabStatus) -> str:
     """Return its nodes and saves."""
-    rows = [[node.name, node.address, node.state] for node in status.nodes]
+    rows = [[node.name, node.address, state(node.state)] for node in status.nodes]
     text = f"rehearsal {status.lab.name}\n" + table(("node", "address", "state"), rows)
     if status.saves:
         kept = [[save.name, moment(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in status.saves]

@@ -1,25 +1,19 @@
-"""The status of a cluster, and its history: text, JSON, and one HTML page."""
+"""The status of a cluster, and its history, as text and JSON."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
-from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
-from jinja2 import Environment
-
-from hpcforge import bundled
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cluster.model import Cluster, Node
-from hpcforge.report.pages import page_environment
-from hpcforge.report.text import by_reason, clean, duration, moment, one_line, plural, same_words, table
+from hpcforge.report.text import duration, lines_text, plural, same_words, table
 from hpcforge.run.records.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.secrets.certificate_expiry import Certificate
+from hpcforge.styles import state, styled
 
 # Drivers' reports on GPUs as a table: nodes with the same GPUs in one row.
 _HEADINGS = ("nodes", "GPUs", "memory", "driver", "VBIOS", "ECC", "NVLinks", "PCIe", "temperature")
@@ -29,8 +23,8 @@ _UNKNOWN = "-"
 def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
     """Write a row for each set of nodes with equal GPUs, and for each other GPU in them; nothing without reports."""
     nodes: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for node, said in nvml.items():
-        nodes.setdefault(_gpu_kinds(said), []).append(node)
+    for node, report in nvml.items():
+        nodes.setdefault(_gpu_kinds(report), []).append(node)
     rows = []
     for kinds, names in nodes.items():
         for kind in kinds:
@@ -41,16 +35,16 @@ def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
             )
             count, model, *others = kind
             rows.append([fold(tuple(names)), f"{count} {model}", *others, heat])
-    return f"\n{table(_HEADINGS, rows)}" if rows else ""
+    return "\n" + table(_HEADINGS, rows) if rows else ""
 
 
-def _gpu_kinds(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+def _gpu_kinds(report: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     """How many of which GPUs a node has."""
-    counted = Counter(_gpu_facts(gpu, said) for gpu in said["gpus"])
+    counted = Counter(_gpu_facts(gpu, report) for gpu in report["gpus"])
     return tuple((str(count), *facts) for facts, count in counted.items())
 
 
-def _gpu_facts(gpu: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ...]:
+def _gpu_facts(gpu: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the facts that GPUs in one row have in common."""
     if gpu["error"]:
         return ("that cannot be used", *(_UNKNOWN,) * 6)
@@ -59,7 +53,7 @@ def _gpu_facts(gpu: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ..
     return (
         (gpu["model"] or "of unknown model") + mig,
         f"{memory} MiB" if memory else _UNKNOWN,
-        said["driver"] or _UNKNOWN,
+        report["driver"] or _UNKNOWN,
         gpu["vbios"] or _UNKNOWN,
         _UNKNOWN if ecc is None else "on" if ecc else "off",
         f"{links['active']} of {links['total']}" if links and links["total"] else _UNKNOWN,
@@ -81,17 +75,17 @@ _RESULTS = {
 }
 
 
-def status_text(found: Status, now_s: float) -> str:
+def status_text(status: Status, now_s: float) -> str:
     """Who is at work, the last run, the verdicts; then a row a set of nodes with the same story."""
-    lines = [*_heading(found, now_s), ""]
+    lines = [*_heading(status, now_s), ""]
     stories: dict[tuple[str, ...], list[str]] = {}
-    away = same_words({node.name: node.unreachable for node in found.nodes if node.unreachable is not None})
-    for node in found.nodes:
+    away = same_words({node.name: node.unreachable for node in status.nodes if node.unreachable is not None})
+    for node in status.nodes:
         stories.setdefault(_story(node, away.get(node.name), now_s), []).append(node.name)
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
-    text += gpus_table({node.name: node.nvml for node in found.nodes if node.nvml})
-    return "".join(f"{one_line(line)}\n" for line in lines) + text + "".join(f"{one_line(n)}\n" for n in found.notes)
+    text += gpus_table({node.name: node.nvml for node in status.nodes if node.nvml})
+    return lines_text(lines) + text + lines_text(status.notes)
 
 
 def history_table(history: History) -> str:
@@ -99,57 +93,60 @@ def history_table(history: History) -> str:
     rows = [_row(run) for run in history.runs]
     text = table(("run", "started", "who", "took", "result", "commit", "tests", "nodes"), rows)
     if history.older:
-        text = f"({plural(history.older, 'older run')} not shown: --last N)\n{text}"
+        text = f"({plural(history.older, 'older run')} not shown: --last N)\n" + text
     return text + (f"{plural(history.unreadable, 'line')} cannot be read\n" if history.unreadable else "")
 
 
-def status_json(found: Status, history: History | None) -> dict[str, Any]:
+def status_json(status: Status, history: History | None) -> dict[str, Any]:
     """Return the status as data, with the selected runs."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "cluster": found.cluster,
-        "head": found.head,
-        "at_work": asdict(found.at_work) if found.at_work else None,
-        "last_run": asdict(found.last) if found.last else None,
-        "nodes": {node.name: _node_json(node) for node in found.nodes},
-        "leaving": {name: asdict(machine) for name, machine in found.leaving.items()},
-        "verdicts": [asdict(record) for record in found.verdicts.kept],
-        "notes": list(found.notes),
+        "cluster": status.cluster,
+        "head": status.head,
+        "at_work": asdict(status.at_work) if status.at_work else None,
+        "last_run": asdict(status.last) if status.last else None,
+        "nodes": {node.name: _node_json(node) for node in status.nodes},
+        "leaving": {name: asdict(machine) for name, machine in status.leaving.items()},
+        "verdicts": [asdict(record) for record in status.verdicts.kept],
+        "notes": list(status.notes),
     }
     return document | ({"history": asdict(history)} if history else {})
 
 
-def _heading(found: Status, now_s: float) -> Iterator[str]:
-    nobody = "no run" if found.away is None else f"unknown: {found.head} does not answer"
-    yield "running:   " + (found.at_work.sentence() if found.at_work else nobody)
-    yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
-    yield "verdicts:  " + ("; ".join(_verdicts(found, now_s)) or "none")
-    if found.leaving:
-        yield f"leaving:   {fold(tuple(found.leaving))} (no longer in the blueprint: removed by the next apply)"
+def _heading(status: Status, now_s: float) -> Iterator[str]:
+    idle = "no run" if status.away is None else f"unknown: {status.head} does not answer"
+    yield styled("running:", "title") + "   " + (status.at_work.sentence() if status.at_work else idle)
+    yield (
+        styled("last run:", "title") + "  " + (_sentence(status.last, now_s) if status.last else "none in the history")
+    )
+    yield styled("verdicts:", "title") + "  " + ("; ".join(_verdicts(status, now_s)) or "none")
+    if status.leaving:
+        nodes = fold(tuple(status.leaving))
+        yield styled("leaving:", "title") + f"   {nodes} (no longer in the blueprint: removed by the next apply)"
 
 
-def _verdicts(found: Status, now_s: float) -> Iterator[str]:
+def _verdicts(cluster_status: Status, now_s: float) -> Iterator[str]:
     """Write tests with the same past together: when their node set was tested, and the changes since."""
-    away = {node.name for node in found.nodes if node.unreachable is not None}
-    sets = Counter(record.verdict.test for record in found.verdicts.kept)
-    told: dict[str, list[str]] = {}
-    for record in found.verdicts.kept:
-        where = f" on {fold(record.last.nodes)}" if sets[record.verdict.test] > 1 or record.part is not None else ""
+    away = {node.name for node in cluster_status.nodes if node.unreachable is not None}
+    sets = Counter(record.verdict.test for record in cluster_status.verdicts.kept)
+    texts_by_time: dict[str, list[str]] = {}
+    for record in cluster_status.verdicts.kept:
+        nodes = f" on {fold(record.last.nodes)}" if sets[record.verdict.test] > 1 or record.part is not None else ""
         ago = f"{duration(max(0.0, now_s - record.last_s))} ago"
         if record.part is not None:
             ago += f", the whole {duration(max(0.0, now_s - record.time_s))} ago"
         if record.changed or not record.served:
             ago += f"; not tested since a change{f' of {fold(record.changed)}' if record.changed else ''}"
         status = record.last.status.replace("_", " ")
-        said = f"{record.verdict.test} {status}{where}{_counting_on(away, record.verdict.nodes)}"
-        told.setdefault(ago, []).append(said)
-    return (f"{', '.join(said)} ({ago})" for ago, said in told.items())
+        text = f"{record.verdict.test} {status}{nodes}{_counting_on(away, record.verdict.nodes)}"
+        texts_by_time.setdefault(ago, []).append(text)
+    return (f"{', '.join(texts)} ({ago})" for ago, texts in texts_by_time.items())
 
 
 def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:
     """Return the remark on a verdict that includes nodes which are away now."""
-    gone = [name for name in nodes if name in away]
-    return f" counting on {fold(gone)}, away now" if gone else ""
+    missing = [name for name in nodes if name in away]
+    return f" counting on {fold(missing)}, away now" if missing else ""
 
 
 def _sentence(run: Past, now_s: float) -> str:
@@ -171,7 +168,7 @@ def result_words(run: Past) -> str:
 
 def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
     """`away` is why it cannot be reached."""
-    reached = "reachable" if node.unreachable is None else "unreachable"
+    reached = state("reachable" if node.unreachable is None else "unreachable")
     changed = "-"
     if node.changed:
         changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
@@ -182,20 +179,20 @@ def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
 
 def _ending(certificate: Certificate, now_s: float) -> str:
     """Whose certificate ends when, or has."""
-    of = f"certificate of {', '.join(certificate.units) or certificate.role} ({certificate.path})"
+    name = f"certificate of {', '.join(certificate.units) or certificate.role} ({certificate.path})"
     if certificate.begins_s is None or certificate.ends_s is None:
-        return f"the {of} cannot be read"
+        return f"the {name} cannot be read"
     if certificate.state == "not yet valid":
-        return f"the {of} is not valid for another {duration(max(0.0, certificate.begins_s - now_s))}"
+        return f"the {name} is not valid for another {duration(max(0.0, certificate.begins_s - now_s))}"
     if certificate.state == "expired":
-        return f"the {of} expired {duration(max(0.0, now_s - certificate.ends_s))} ago"
-    return f"the {of} expires in {duration(max(0.0, certificate.ends_s - now_s))}"
+        return f"the {name} expired {duration(max(0.0, now_s - certificate.ends_s))} ago"
+    return f"the {name} expires in {duration(max(0.0, certificate.ends_s - now_s))}"
 
 
-def certificates_note(found: Status, apply: str) -> str | None:
+def certificates_note(status: Status, apply: str) -> str | None:
     """Describe the remedy for certificates that end, with the command `apply`; None if none ends soon."""
     nodes = [
-        node.name for node in found.nodes if any(certificate.state != "valid" for certificate in node.certificates)
+        node.name for node in status.nodes if any(certificate.state != "valid" for certificate in node.certificates)
     ]
     return f"certificates on {fold(tuple(nodes))} are renewed by: {apply}" if nodes else None
 
@@ -206,7 +203,7 @@ def _row(run: Past) -> list[str]:
     commit = (run.commit or "-")[:12] + ("+" if run.dirty else "")
     counts = Counter(status.replace("_", " ") for status in run.verdicts.values())
     tests = ", ".join(f"{count} {status}" for status, count in counts.items()) or "-"
-    return [str(run.number or "-"), started, run.who, took, result_words(run), commit, tests, _whereabouts(run)]
+    return [str(run.number or "-"), started, run.who, took, state(result_words(run)), commit, tests, _whereabouts(run)]
 
 
 def _whereabouts(run: Past) -> str:
@@ -218,7 +215,7 @@ def _whereabouts(run: Past) -> str:
         "unreachable": [name for name, node in nodes if node.unreachable],
         "left": run.left,
     }
-    return "; ".join(f"{what} {fold(names)}" for what, names in groups.items() if names) or "-"
+    return "; ".join(f"{outcome} {fold(names)}" for outcome, names in groups.items() if names) or "-"
 
 
 def _node_json(node: NodeStatus) -> dict[str, Any]:
@@ -232,158 +229,4 @@ def _node_json(node: NodeStatus) -> dict[str, Any]:
         "down": asdict(node.down) if node.down else None,
         "gpus": node.nvml,
         "certificates": [asdict(certificate) for certificate in node.certificates],
-    }
-
-
-# The state of a cluster at one moment as one HTML page: no network, no font, no script.
-#
-# It is in the style of the page that `services: metrics` serves live, in the folder `page/`. Racks are folded where
-# nodes are many: a browser then lays out no more than what a person opens.
-
-
-_OPEN = 64  # nodes up to which racks are not folded
-_MOST_FAULTS = 200
-_WORDS = {  # as in page/page.js
-    "bad": "down or with a fault",
-    "warn": "takes no jobs",
-    "off": "not known",
-    "busy": "runs jobs",
-    "good": "works",
-}
-_SEVERITY = {"critical": "bad", "warning": "warn"}
-_AWAY = ("Unreachable", "critical", "ssh NODE; then its console at its management controller")
-_UNREACHABLE: Mapping[str | None, tuple[str, str, str]] = {  # by reason: what it is called, severity, what to run
-    "no-host-key": ("Host key not known", "warning", "hpcforge apply BLUEPRINT --trust-new"),
-    "host-key": ("Host key differs", "critical", ""),
-}
-_DOWN = re.compile("down|fail|not_responding")
-_NO_JOBS = re.compile("drain|maint|reserved")
-_JOBS = re.compile("alloc|mix|completing")
-
-
-def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
-    """Return the page. `now_s`: when the nodes were asked, seconds since 1970."""
-    shown = picture(found, cluster, now_s)
-    nodes = cast("Sequence[Mapping[str, object]]", shown["nodes"])
-    racks: dict[object, list[Mapping[str, object]]] = {}
-    for node in sorted(nodes, key=lambda node: -cast("int", node["rack_u"])):
-        racks.setdefault(node["rack"], []).append(node)
-    in_order = dict.fromkeys(node["rack"] for node in nodes)
-    return _environment().get_template("status.html.j2").render(
-        picture=shown,
-        style=(bundled.page() / "page.css").read_text("utf-8"),
-        racks=[(rack, _counts(racks[rack]), racks[rack]) for rack in in_order],
-        works=sum(_node_kind(node) not in ("bad", "off") for node in nodes),
-        opened=len(nodes) <= _OPEN,
-        most_faults=_MOST_FAULTS,
-        words=_WORDS,
-    )  # fmt: skip
-
-
-@lru_cache
-def _environment() -> Environment:
-    return page_environment({
-        "moment": moment,
-        "counted": plural,
-        "kind_of": _node_kind,
-        "severity_of": lambda fault: _SEVERITY.get(fault["severity"], "off"),
-        "gpus": _gpu_words,
-        "kilowatts": lambda watts: "a limit that is not known" if watts is None else f"{watts / 1000:.1f} kW",
-    })  # fmt: skip
-
-
-def _node_kind(node: Mapping[str, object]) -> str:
-    """Return what is shown of a node: a fault first, then Slurm's state."""
-    state, gpus = str(node["state"]), cast("Sequence[Mapping[str, object]]", node["gpus"])
-    if node["up"] is False or _DOWN.search(state):
-        return "bad"
-    if node["trouble"] or any(gpu["present"] is False for gpu in gpus):
-        return "bad"
-    if _NO_JOBS.search(state):
-        return "warn"
-    return "busy" if _JOBS.search(state) else "good" if node["up"] or state else "off"
-
-
-def _counts(nodes: Sequence[Mapping[str, object]]) -> str:
-    """Return how many nodes a rack has, and what they do, the worst first."""
-    kinds = Counter(map(_node_kind, nodes))
-    words = [f"{word}: {kinds[kind]}" for kind, word in _WORDS.items() if kinds[kind]]
-    return "; ".join([plural(len(nodes), "node"), *words])
-
-
-def _gpu_words(node: Mapping[str, object]) -> str:
-    gpus = cast("Sequence[Mapping[str, object]]", node["gpus"])
-    missing = sum(gpu["present"] is False for gpu in gpus)
-    return f"{len(gpus)}" + (f", {missing} missing" if missing else "") if gpus else "-"
-
-
-def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, object]:
-    """Return the data that the page draws, as `page/live.js` makes it of Prometheus' answers."""
-    states = {node.name: node for node in found.nodes}
-    return {
-        "cluster": cluster.name,
-        "source": "hpcforge status",
-        "time_s": now_s,
-        "nodes": [_node(node, states[node.name]) for node in cluster.nodes if node.name in states],
-        "jobs": None,
-        "feeds": [
-            {"name": feed.name, "limit_w": feed.limit_w, "load_w": None, "nodes": 0, "measured": 0}
-            for feed in cluster.feeds
-        ],
-        "alerts": None,  # Prometheus' are not asked for
-        "faults": [*_faults(found)],
-    }
-
-
-def _node(node: Node, state: NodeStatus) -> Mapping[str, object]:
-    slurm, _, reason = (state.slurm or "").partition(": ")
-    return {
-        "name": node.name,
-        "rack": node.rack or "",
-        "rack_u": node.rack_u or 0,
-        "functions": [*node.functions],
-        "up": None if state.reason == "no-host-key" else state.unreachable is None,
-        "state": clean(slurm),
-        "reason": clean(reason) or None,
-        "trouble": clean("; ".join(state.troubles)) or None,
-        "cpus": None,
-        "power_w": None,
-        "gpus": [*_gpus(node, state)],
-    }
-
-
-def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, object]]:
-    """Each declared GPU, with what the driver said of it, if it was asked."""
-    told = {gpu.get("index", place): gpu for place, gpu in enumerate((state.nvml or {}).get("gpus", ()))}
-    for index in range(node.gpus.count if node.gpus else 0):
-        gpu = told.get(index, {})
-        celsius = gpu.get("temperature_c")
-        present = index in told if told else None
-        yield {"index": index, "present": present, "job": None, "use": None, "watts": None, "celsius": celsius}
-
-
-def _faults(found: Status) -> Iterator[Mapping[str, object]]:
-    """Yield the faults, in the form of alerts, each with the command to run next."""
-    for reason in dict.fromkeys(node.reason for node in found.nodes if node.unreachable is not None):
-        name, severity, command = _UNREACHABLE.get(reason, _AWAY)
-        away = {node.name: node.unreachable for node in found.nodes if node.unreachable and node.reason == reason}
-        for nodes, count, why in by_reason(away):
-            yield _fault(name, severity, nodes, why, command.replace("NODE", nodes) if count == 1 else command)
-    for node in found.nodes:
-        for trouble in node.troubles:
-            yield _fault("Trouble", "warning", node.name, trouble, "hpcforge apply BLUEPRINT")
-    for kept in found.verdicts.kept:
-        if not kept.last.passed:
-            summary = f"{kept.last.test}: {kept.last.detail}"
-            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "hpcforge verify BLUEPRINT")
-
-
-def _fault(name: str, severity: str, node: str, summary: str, command: str) -> Mapping[str, object]:
-    return {
-        "name": name,
-        "severity": severity,
-        "node": node,
-        "place": node,
-        "summary": clean(summary),
-        "next": command,
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
+
+from hpcforge.styles import Styled, cut, each_part, joined, lines_of
 
 # Why nodes cannot be reached, in the same words where it is the same: so that it is printed once, with a hostlist.
 
@@ -59,16 +61,29 @@ _CONTROL = re.compile(
 
 def clean(text: str) -> str:
     """Text safe to print: control characters and what turns or hides text made visible. Lines stay lines."""
+    return each_part(_clean, text)
+
+
+def _clean(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def one_line(text: str) -> str:
     """Text that came from outside as one line, so that it cannot pass for another one of ours; cleaned, too."""
+    return each_part(_one_line, text)
+
+
+def _one_line(text: str) -> str:
     first, *rest = text.strip("\r\n").split("\n")
     if not rest:
-        return clean(first)
+        return _clean(first)
     # No pattern: one for the blanks around a line's end takes squares of time where there are only blanks.
-    return clean(" ".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in rest)]))
+    return _clean(" ".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in rest)]))
+
+
+def lines_text(lines: Iterable[str]) -> str:
+    """Return lines that may have text from outside, each as one line with its end."""
+    return joined(piece for line in lines for piece in (one_line(line), "\n"))
 
 
 def moment(seconds: float) -> str:
@@ -83,11 +98,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = ""
     if columns is not None:
         widths = _narrowed(widths, columns - len(indent) - 2 * (len(widths) - 1))
     lines = [
-        indent + "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        _spaced(line, widths, indent)
         for row in cells
-        for line in zip_longest(*map(_broken, row, widths), fillvalue="")
+        for line in zip_longest(*(_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)), fillvalue="")
     ]
-    return "\n".join(lines) + "\n"
+    return joined(lines, "\n") + "\n"
+
+
+def _spaced(cells: Sequence[str], widths: Sequence[int], indent: str) -> str:
+    line = indent + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    if not any(isinstance(cell, Styled) for cell in cells):
+        return line
+    padded = joined((cell + " " * (width - len(cell)) for cell, width in zip(cells, widths, strict=True)), "  ")
+    return cut(indent + padded, 0, len(line))
 
 
 def _narrowed(widths: Sequence[int], room: int) -> list[int]:
@@ -98,20 +121,29 @@ def _narrowed(widths: Sequence[int], room: int) -> list[int]:
     return narrow
 
 
-def _broken(cell: str, width: int) -> list[str]:
-    return [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Break a line into lines of at most `width`, which keep its styles; all but the first are indented."""
+    if len(text) <= width:
+        return [text]
+    lines, end = list[str](), 0
+    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
+        words = line.removeprefix(indent) if lines else line
+        start = text.find(words, end)
+        lines.append(line if start < 0 else (indent if lines else "") + cut(text, start, start + len(words)))
+        end = max(start, end) + len(words)
+    return lines
 
 
 def within(text: str, columns: int | None) -> str:
     """Break the long lines of a text; continuations are indented under their text, behind the first column."""
     if columns is None:
         return text
-    lines = []
-    for line in text.splitlines():
+    lines = list[str]()
+    for line in lines_of(text):
         begun = re.match(r" *\S+(?: \S+)* {2,}", line) or re.match(" *", line)
         hang = begun.end() if begun and begun.end() < columns // 2 else 2
-        lines += textwrap.wrap(line, columns, subsequent_indent=" " * hang, break_on_hyphens=False) or [""]
-    return "".join(f"{line}\n" for line in lines)
+        lines += _wrapped(line, columns, " " * hang) or [""]
+    return joined(piece for line in lines for piece in (line, "\n"))
 
 
 def duration(seconds: float) -> str:

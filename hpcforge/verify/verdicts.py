@@ -9,6 +9,7 @@ from typing import Literal
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.launchers import LAUNCHERS, LauncherName
+from hpcforge.styles import joined, state
 
 Status = Literal[
     "passed",
@@ -161,7 +162,7 @@ class Verdict:
 def summary_line(verdict: Verdict) -> str:
     """Return one line for people, e.g. `allreduce  passed  6 ranks on w[01-03]  busbw 1.2 GB/s at 16 MiB  (...)`."""
     status = verdict.status.replace("_", " ")
-    parts = [verdict.test, status, _middle(verdict)]
+    parts = [verdict.test, state(status), _middle(verdict)]
     if verdict.passed:
         parts += [verdict.headline, _build(verdict)]
     if verdict.passed and verdict.launches:
@@ -172,7 +173,7 @@ def summary_line(verdict: Verdict) -> str:
         parts.append(f"run twice: the first missed, {verdict.first_run}")
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({reason})" for reason, nodes in _by_reason(verdict.left_out)))
-    return "  ".join(part for part in parts if part)
+    return joined((part for part in parts if part), "  ")
 
 
 def assertion_row(assertion: Assertion) -> str:

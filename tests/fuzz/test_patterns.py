@@ -23,7 +23,6 @@ import pytest
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog import slurm as slurm_catalog
 from hpcforge.metal.bmc.makes import makes
-from hpcforge.report import colour
 from hpcforge.starter.readers import slurm, slurm_settings
 from tests.fuzz.regular import characters, parser, repeats, shortest
 
@@ -45,7 +44,6 @@ MADE_THERE = {
     "kind.address.pattern": tuple(
         file_system.address.pattern for file_system in load_catalog().file_systems.values() if file_system.address
     ),
-    "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'\\\\b{re.escape(name)} \\\\([^()]{{1,{_LONGEST_ADDRESS}}}\\\\)'": (r"\bw01 \([^()]{1,64}\)",),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }

@@ -6,15 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
-from hpcforge.report.design.words import CABLES, fit, group_said, text_width
+from hpcforge.report.design.words import CABLES, fit, group_text, text_width
 from hpcforge.report.design.words import names as folded
-from hpcforge.report.pages import put_text, px
-from hpcforge.report.text import clean, plural
+from hpcforge.report.html.charts import add_rect, add_text, add_title, canvas, inline, px, svg_file
+from hpcforge.report.text import plural
 
 # What a drawing of a fabric shows: boxes in rows and lines between them; up to 64 nodes every machine, above groups.
 #
@@ -82,7 +80,7 @@ def picture(fabric: Fabric) -> Picture:
     return Picture(title, each, tuple(rows), _lines(fabric, at))
 
 
-def said(picture: Picture) -> str:
+def in_words(picture: Picture) -> str:
     """Describe the picture in words."""
     return "; ".join(" ".join(row.caption) for row in picture.rows)
 
@@ -144,7 +142,7 @@ def _machine(fabric: Fabric, device: int) -> Box:
 def _role(fabric: Fabric, device: Device) -> str:
     parts = []
     if device.unit is not None and device.kind == "leaf":
-        parts.append(group_said(fabric.topology, device.kind, device.unit + 1))
+        parts.append(group_text(fabric.topology, device.kind, device.unit + 1))
     if device.rail is not None:
         parts.append(f"rail {device.rail + 1}")
     return ", ".join(parts)
@@ -210,23 +208,12 @@ _FONT = 10.5
 
 def drawing(fabric: Fabric) -> str:
     """Return the text of an SVG file."""
-    svg = _draw(fabric)
-    svg.set("xmlns", "http://www.w3.org/2000/svg")
-    style = ET.Element("style")
-    style.text = css()
-    svg.insert(1, style)  # after the title
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(svg, encoding="unicode") + "\n"
+    return svg_file(_draw(fabric), "fabric.css")
 
 
-def inline(fabric: Fabric) -> str:
-    """Return inline SVG; a page that holds it needs `css()` once."""
-    return ET.tostring(_draw(fabric), encoding="unicode")
-
-
-@lru_cache
-def css() -> str:
-    """Return the styles of a drawn fabric."""
-    return files("hpcforge.report").joinpath("templates", "fabric.css").read_text("utf-8")
+def drawing_in_page(fabric: Fabric) -> str:
+    """Return inline SVG; a page that holds it needs `fabric.css` once."""
+    return inline(_draw(fabric))
 
 
 def _draw(fabric: Fabric) -> ET.Element:
@@ -238,20 +225,11 @@ def _draw(fabric: Fabric) -> ET.Element:
     key = cable_lines(fabric)
     tops, height = _tops(shown, sizes)
     height += 14 + _KEY * len(key) + 6
-    svg = ET.Element(
-        "svg",
-        {
-            "class": "fabric",
-            "viewBox": f"0 0 {px(width)} {px(height)}",
-            "width": px(width),
-            "height": px(height),
-            "style": f"min-width:{px(0.95 * width)}px",  # a page may make it a little smaller, but still to be read
-            "role": "img",
-            "aria-label": clean(f"{shown.title}. {said(shown)}. {'; '.join(text for _, text in key)}"),
-        },
-    )
-    ET.SubElement(svg, "title").text = clean(shown.title)
-    put_text(svg, fit(shown.title, width - 12, 14, bold=True), 4, 20, "name")
+    label = f"{shown.title}. {in_words(shown)}. {'; '.join(text for _, text in key)}"
+    # A page may make it a little smaller, but still to be read.
+    svg = canvas("fabric", width, height, label, f"min-width:{px(0.95 * width)}px")
+    add_title(svg, shown.title)
+    add_text(svg, fit(shown.title, width - 12, 14, bold=True), 4, 20, "name")
     places = _places(shown, sizes, widths, tops, inner)
     alike = Counter(line.kind for line in shown.lines)
     for line in sorted(shown.lines, key=lambda line: line.count):
@@ -261,7 +239,7 @@ def _draw(fabric: Fabric) -> ET.Element:
             _count(svg, line, places)
     for index, row in enumerate(shown.rows):
         for number, caption in enumerate(row.caption):
-            put_text(svg, fit(caption, _LEFT - 10, _FONT), 4, tops[index] + 14 + 14 * number, "caption")
+            add_text(svg, fit(caption, _LEFT - 10, _FONT), 4, tops[index] + 14 + 14 * number, "caption")
         for place, box in enumerate(row.boxes):
             _box(svg, box, *places[index, place], turned=sizes[index] == _SLIM)
     for number, (kind, text) in enumerate(key):
@@ -295,14 +273,14 @@ def _places(
     shown: Picture, sizes: list[tuple[float, float]], widths: list[float], tops: list[float], inner: float
 ) -> dict[tuple[int, int], _Rect]:
     """Where each box stands: each row in the middle, spread where there is room."""
-    found = {}
+    places = {}
     for index, (row, size, width) in enumerate(zip(shown.rows, sizes, widths, strict=True)):
         count = len(row.boxes)
         spread = min((inner - width) / count, 1.2 * size[0])
         start = _LEFT + (inner - width - spread * (count - 1)) / 2
         for place in range(count):
-            found[index, place] = (start + place * (size[0] + _GAP + spread), tops[index], *size)
-    return found
+            places[index, place] = (start + place * (size[0] + _GAP + spread), tops[index], *size)
+    return places
 
 
 def _line(svg: ET.Element, line: CableLine, places: dict[tuple[int, int], _Rect], count: int) -> None:
@@ -317,33 +295,32 @@ def _line(svg: ET.Element, line: CableLine, places: dict[tuple[int, int], _Rect]
     faint = " faint" if count > 96 else ""
     element = ET.SubElement(svg, "path", {"class": f"cable {line.kind.replace('_', '-')}{faint}", "d": path})
     element.set("stroke-width", px(min(5.0, 0.8 + 0.6 * math.log2(line.count))))
-    ET.SubElement(element, "title").text = f"{plural(line.count, 'cable')} {CABLES[line.kind]}"
+    add_title(element, f"{plural(line.count, 'cable')} {CABLES[line.kind]}")
 
 
 def _count(svg: ET.Element, line: CableLine, places: dict[tuple[int, int], _Rect]) -> None:
     """How many cables a line stands for, in its middle."""
     rect, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
     x = (rect[0] + rect[2] / 2 + other[0] + other[2] / 2) / 2
-    put_text(svg, f"{line.count:,}", x, (rect[1] + other[1] + other[3]) / 2 + 4, "count mid")
+    add_text(svg, f"{line.count:,}", x, (rect[1] + other[1] + other[3]) / 2 + 4, "count mid")
 
 
 def _box(svg: ET.Element, box: Box, x: float, y: float, width: float, height: float, *, turned: bool) -> None:
     group = ET.SubElement(svg, "g")
-    ET.SubElement(group, "title").text = clean(box.title)
-    where = {"x": px(x), "y": px(y), "width": px(width), "height": px(height)}
-    ET.SubElement(group, "rect", {"class": f"box {box.kind}", "rx": "3", **where})
+    add_title(group, box.title)
+    add_rect(group, f"box {box.kind}", x, y, width, height, rx="3")
     if turned:
-        text = put_text(group, fit(box.name, height - 8, _FONT - 1), 0, 0, "label thin")
+        text = add_text(group, fit(box.name, height - 8, _FONT - 1), 0, 0, "label thin")
         if text is not None:
             text.set("transform", f"translate({px(x + width / 2 + 3.4)} {px(y + height - 4)}) rotate(-90)")
         return
     bold = height > 30
     base = y + (16 if box.more else height / 2 + 4)
     name = fit(_short(box.name, width - 8), width - 8, _FONT, bold=bold)
-    put_text(group, name, x + width / 2, base, "label mid" if bold else "label thin mid")
+    add_text(group, name, x + width / 2, base, "label mid" if bold else "label thin mid")
     if box.more:
         more = box.more if text_width(box.more, 9.5) <= width - 8 else box.more.rpartition(", ")[2]
-        put_text(group, fit(more, width - 8, 9.5), x + width / 2, y + height - 7, "more mid")
+        add_text(group, fit(more, width - 8, 9.5), x + width / 2, y + height - 7, "more mid")
 
 
 def _short(name: str, width: float) -> str:
@@ -360,4 +337,4 @@ def _key(svg: ET.Element, kind: CableKind, text: str, y: float, width: float) ->
         "stroke-width": "3",
     }
     ET.SubElement(svg, "path", mark)
-    put_text(svg, fit(text, width - 44, _FONT), 36, y, "caption")
+    add_text(svg, fit(text, width - 44, _FONT), 36, y, "caption")

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
 from hpcforge.design.facility.design import PduLoad, Position, RackDesign
-from hpcforge.report.design.words import fit, names, plain, power, text_width, whole
-from hpcforge.report.pages import put_text, px
-from hpcforge.report.text import clean, plural
+from hpcforge.report.design.words import fit, names, plain, power, rounded, text_width
+from hpcforge.report.html.charts import add_line, add_rect, add_text, add_title, canvas, inline, px, svg_file
 
 # Racks that are alike but for names: drawn, and listed, once.
 
@@ -79,24 +76,13 @@ def rack(design: Design, name: str) -> str:
     chosen = next((rack for rack in design.racks if rack.name == name), None)
     if chosen is None:
         raise KeyError(name)
-    svg = _elevation(Alike((chosen.name,), chosen), len(_strips(chosen)))
-    svg.set("xmlns", "http://www.w3.org/2000/svg")
-    style = ET.Element("style")
-    style.text = css()
-    svg.insert(1, style)  # after the title
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(svg, encoding="unicode") + "\n"
+    return svg_file(_elevation(Alike((chosen.name,), chosen), len(_strips(chosen))), "rack.css")
 
 
 def elevations(groups: Sequence[Alike]) -> list[str]:
-    """Return the inline SVG of each, all to one scale; a page that holds them needs `css()` once."""
+    """Return the inline SVG of each, all to one scale; a page that holds them needs `rack.css` once."""
     strips = max((len(_strips(group.rack)) for group in groups), default=0)
-    return [ET.tostring(_elevation(group, strips), encoding="unicode") for group in groups]
-
-
-@lru_cache
-def css() -> str:
-    """Return the styles of a drawn rack."""
-    return files("hpcforge.report").joinpath("templates", "rack.css").read_text("utf-8")
+    return [inline(_elevation(group, strips)) for group in groups]
 
 
 def contents(group: Alike) -> str:
@@ -110,16 +96,9 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
     units = max([rack.height_u or _top(rack.elevation) or _LOWEST, _top(rack.elevation)])
     width = _LEFT + _BODY + strips * (_STRIP + _GAP) + 6
     height = _HEAD + units * _UNIT + 8
-    attributes = {
-        "class": "rack",
-        "viewBox": f"0 0 {px(width)} {px(height)}",
-        "width": px(width),
-        "height": px(height),
-        "role": "img",
-        "aria-label": clean(f"Rack {names(group.names)}, from the top down: {contents(group)}"),
-    }
-    svg = ET.Element("svg", attributes)
-    ET.SubElement(svg, "title").text = clean(f"Rack {names(group.names)}")
+    title = f"Rack {names(group.names)}"
+    svg = canvas("rack", width, height, f"{title}, from the top down: {contents(group)}")
+    add_title(svg, title)
     _heading(svg, group, width - _LEFT - 6)
     _frame(svg, rack, units)
     clashing = _lanes(rack.elevation)
@@ -127,7 +106,7 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
         _position(svg, position, _y(units, position), lane, lanes, folded=len(group.names) > 1, rack_u=rack.height_u)
     for first, count in _gaps(rack, units):
         text = f"{count} U free"
-        put_text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
+        add_text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
     for index, pdu in enumerate(_strips(rack)[:_MOST_STRIPS]):
         judged = rack.survives_one_lost is False
         _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT, judged)
@@ -138,15 +117,15 @@ def _heading(svg: ET.Element, group: Alike, width: float) -> None:
     rack = group.rack
     count = f" \N{MULTIPLICATION SIGN} {len(group.names)}" if len(group.names) > 1 else ""
     name = fit(names(group.names), width - text_width(count, 15, bold=True), 15, bold=True)
-    put_text(svg, name + count, _LEFT, 16, "name")
+    add_text(svg, name + count, _LEFT, 16, "name")
     free = width - text_width(name + count, 15, bold=True) - 8
     if rack.survives_one_lost is False and text_width(_FAILS, 10.5, bold=True) <= free:
-        put_text(svg, _FAILS, _LEFT + width, 16, "line bad end")
+        add_text(svg, _FAILS, _LEFT + width, 16, "line bad end")
     limit = f" of {power(rack.limit_w)}" if rack.limit_w is not None else ""
     unknown = f" + {len(rack.power_unknown)} not known" if rack.power_unknown else ""
     _judged(svg, f"{power(rack.power_w)}{unknown}{limit}", 33, width, (rack.power_w, rack.limit_w))
     used = f"{rack.used_u} U" if rack.height_u is None else f"{rack.used_u} of {rack.height_u} U"
-    limit = f" of {whole(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
+    limit = f" of {rounded(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
     _judged(svg, f"{used}, {rack.weight_kg:,.0f}{limit or ' kg'}", 48, width, (rack.weight_kg, rack.limit_kg))
 
 
@@ -154,19 +133,19 @@ def _judged(svg: ET.Element, text: str, y: float, width: float, against: tuple[f
     """Draw a figure and its limit, with words: marked if it is above."""
     size, (figure, limit) = 10.5, against
     over = limit is not None and figure > limit
-    put_text(svg, fit(f"{text} (over)" if over else text, width, size), _LEFT, y, "line bad" if over else "line")
+    add_text(svg, fit(f"{text} (over)" if over else text, width, size), _LEFT, y, "line bad" if over else "line")
 
 
 def _frame(svg: ET.Element, rack: RackDesign, units: int) -> None:
     inside = rack.height_u or units
-    _rect(svg, _LEFT, _HEAD + (units - inside) * _UNIT, _BODY, inside * _UNIT, "frame")
+    add_rect(svg, "frame", _LEFT, _HEAD + (units - inside) * _UNIT, _BODY, inside * _UNIT)
     for unit in range(1, units + 1):
         y = _HEAD + (units - unit) * _UNIT
         if 1 <= unit < inside:
-            _line(svg, _LEFT + 1, y, _LEFT + _BODY - 1, "unit")
-        put_text(svg, str(unit), _LEFT - 5, y + 11, "u")
+            add_line(svg, "unit", _LEFT + 1, y, _LEFT + _BODY - 1, y)
+        add_text(svg, str(unit), _LEFT - 5, y + 11, "u")
     if inside < units:
-        _line(svg, 0, _HEAD + (units - inside) * _UNIT, _LEFT + _BODY, "top")
+        add_line(svg, "top", 0, _HEAD + (units - inside) * _UNIT, _LEFT + _BODY, _HEAD + (units - inside) * _UNIT)
 
 
 def _position(
@@ -179,8 +158,8 @@ def _position(
     above = rack_u is not None and position.u_bottom + position.u_height - 1 > rack_u
     marks = f"{' proposed' * (position.placed == 'proposed')}{' clash' * (lanes > 1 or above)}"
     box = ET.SubElement(svg, "g")
-    ET.SubElement(box, "title").text = clean(_in_words(position, folded))
-    _rect(box, x, y + 1, width - 1 * (lanes > 1), height, f"box {position.kind}{marks}")
+    add_title(box, _in_words(position, folded))
+    add_rect(box, f"box {position.kind}{marks}", x, y + 1, width - 1 * (lanes > 1), height)
     left, room = x + 6, width - 13
     figure = power(position.power_w) if position.power_w is not None else "? W"
     figure_width = text_width(figure, 10.5, bold=True)
@@ -190,18 +169,18 @@ def _position(
     label = fit(label, room - figure_width - 6, 10.5, bold=True)
     tall = position.u_height > 1
     base = y + (13 if position.u_height == 2 else 11.5 if not tall else 17)
-    put_text(box, label, left, base, "label")
-    put_text(box, figure, x + width - 7, base, "label end")
+    add_text(box, label, left, base, "label")
+    add_text(box, figure, x + width - 7, base, "label end")
     model = "" if position.model in (label, position.node) else position.model
     if tall:
         second = base + (11 if position.u_height == 2 else 13)
         weight = f"{position.weight_kg:,.0f} kg" if position.weight_kg is not None and figure else ""
-        put_text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
-        put_text(box, weight, x + width - 7, second, "model end")
+        add_text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
+        add_text(box, weight, x + width - 7, second, "model end")
         return
     used = text_width(label, 10.5, bold=True) + 8
     if (rest := room - figure_width - 6 - used) >= 30:
-        put_text(box, fit(model, rest, 9.5), left + used, base, "model")
+        add_text(box, fit(model, rest, 9.5), left + used, base, "model")
 
 
 def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:
@@ -214,17 +193,17 @@ def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool)
     box = ET.SubElement(svg, "g")
     lost = f", {power(pdu.load_w_one_lost)} with a feed lost" if pdu.load_w_one_lost > pdu.load_w else ""
     limit = f" of {power(pdu.limit_w)}" if pdu.limit_w is not None else ""
-    said = f"{pdu.feed}: {power(pdu.load_w)}{limit}{lost}"
-    ET.SubElement(box, "title").text = clean(f"PDU {pdu.name} ({pdu.model}) on feed {said}")
-    _rect(box, x, _HEAD, _STRIP, height, "track")
+    words = f"{pdu.feed}: {power(pdu.load_w)}{limit}{lost}"
+    add_title(box, f"PDU {pdu.name} ({pdu.model}) on feed {words}")
+    add_rect(box, "track", x, _HEAD, _STRIP, height)
     over_now = pdu.limit_w is not None and pdu.load_w > pdu.limit_w
     over = over_now or (judged and pdu.limit_w is not None and most > pdu.limit_w)
     for load, kind in ((most, "over" if over else "lost"), (pdu.load_w, "over" if over_now else "load")):
         if pdu.limit_w:
             part = min(load / pdu.limit_w, 1.0) * (height - 2)
-            _rect(box, x + 1, _HEAD + height - 1 - part, _STRIP - 2, part, kind)
-    shown = fit(said, height - 12, 9.5)
-    text = put_text(box, shown, 0, 0, "strip bad" if over else "strip")
+            add_rect(box, kind, x + 1, _HEAD + height - 1 - part, _STRIP - 2, part)
+    shown = fit(words, height - 12, 9.5)
+    text = add_text(box, shown, 0, 0, "strip bad" if over else "strip")
     if text is not None:
         turned = f"translate({px(x + _STRIP / 2 + 3.4)} {px(_HEAD + height - 6)}) rotate(-90)"
         text.set("transform", turned)
@@ -294,20 +273,3 @@ def _top(positions: Sequence[Position]) -> int:
 
 def _y(units: int, position: Position) -> float:
     return _HEAD + (units - position.u_bottom - max(position.u_height, 1) + 1) * _UNIT
-
-
-def _rect(parent: ET.Element, x: float, y: float, width: float, height: float, kind: str) -> None:
-    where = {"x": px(x), "y": px(y), "width": px(width), "height": px(max(height, 0))}
-    ET.SubElement(parent, "rect", {"class": kind, **where})
-
-
-def _line(parent: ET.Element, x1: float, y: float, x2: float, kind: str) -> None:
-    ends = {"x1": px(x1), "y1": px(y), "x2": px(x2), "y2": px(y)}
-    ET.SubElement(parent, "line", {"class": kind, **ends})
-
-
-def summary(group: Alike) -> str:
-    """`8 racks g[01-08]`, `rack g01`."""
-    if len(group.names) == 1:
-        return f"rack {group.names[0]}"
-    return f"{plural(len(group.names), 'rack')} {names(group.names)}"

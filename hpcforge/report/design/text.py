@@ -10,20 +10,26 @@ from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.facility.design import PartPower, RackDesign, Remark, UpsDesign
 from hpcforge.design.facility.units import kw
-from hpcforge.report.design.storage_text import storage
+from hpcforge.design.storage.capacity import FileSystemDesign
 from hpcforge.report.design.words import (
-    cables_said,
-    cut_said,
-    loss_said,
+    UNKNOWN,
+    cables_text,
+    carries,
+    cut_text,
+    holds,
+    loss_text,
+    made_of,
     names,
-    nodes_said,
+    nodes_text,
     one_lost,
     rate,
-    ratios_said,
+    ratios_text,
+    throughput,
     tons,
-    ways_said,
+    ways_text,
 )
 from hpcforge.report.text import clean, plural, table, within
+from hpcforge.styles import Style, joined, styled
 
 # Fabrics of a design as text for a terminal: what they are made of, what they carry, what moves.
 _MOST_MOVES = 12
@@ -39,9 +45,9 @@ def fabrics(designs: Sequence[FabricDesign], columns: int | None = None) -> str:
             design.name,
             design.topology,
             f"{design.rails} x {rate(design.rate_gbps)} {design.kind}",
-            nodes_said(design),
+            nodes_text(design),
             *(f"{count:,}" if count else "-" for count in design.switches.values()),
-            ratios_said(design.oversubscription),
+            ratios_text(design.oversubscription),
             rate(design.bisection_gbps),
         ]
         for design in designs
@@ -51,19 +57,19 @@ def fabrics(designs: Sequence[FabricDesign], columns: int | None = None) -> str:
 
 def _details(fabric: FabricDesign) -> Iterator[str]:
     yield f"\n  {clean(fabric.name)}\n"
-    yield f"    cables     {cables_said(fabric.cables)}\n"
-    yield f"    as bought  {cut_said(fabric.cutting)}\n"
+    yield f"    cables     {cables_text(fabric.cables)}\n"
+    yield f"    as bought  {cut_text(fabric.cutting)}\n"
     if racks := _fabric_racks(fabric):
         yield f"    switches   in {racks}\n"
-    for way in fabric.paths:
-        yield f"    ways       {ways_said(way)}\n"
+    for ways in fabric.paths:
+        yield f"    ways       {ways_text(ways)}\n"
     for loss in fabric.failures:
-        yield f"    without    {clean(loss_said(loss, fabric))}\n"
+        yield f"    without    {clean(loss_text(loss, fabric))}\n"
     for note in fabric.notes:
         yield f"    note       {clean(note)}\n"
     for move in fabric.moves[:_MOST_MOVES]:
-        taken, to = " - ".join(move.taken), " - ".join(move.to) if move.to else "taken out"
-        yield f"    move       {clean(taken)}  ->  {clean(to)}\n"
+        before, after = " - ".join(move.taken), " - ".join(move.to) if move.to else "taken out"
+        yield f"    move       {clean(before)}  ->  {clean(after)}\n"
     if len(fabric.moves) > _MOST_MOVES:
         yield f"    move       and {len(fabric.moves) - _MOST_MOVES:,} cables more; --json lists all\n"
 
@@ -74,15 +80,60 @@ def _fabric_racks(fabric: FabricDesign) -> str:
     for place in fabric.placed:
         if place.rack is not None:
             counts[place.rack] = counts.get(place.rack, 0) + 1
-    alike: dict[int, list[str]] = {}
+    racks_by_count: dict[int, list[str]] = {}
     for rack, count in counts.items():
-        alike.setdefault(count, []).append(rack)
+        racks_by_count.setdefault(count, []).append(rack)
     without = sum(place.rack is None for place in fabric.placed)
-    parts = [f"{names(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in alike.items()]
+    parts = [f"{names(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in racks_by_count.items()]
     return ", ".join([*parts, *([f"no rack ({without})"] if without and parts else [])])
 
 
-_HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
+def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> str:
+    """Return all file systems that nodes serve; "" where there are none."""
+    if not designs:
+        return ""
+    header = ("file system", "server", "holds", "read", "write", "clients", "each reads", "each writes")
+    rows = [
+        [
+            f"{design.name} ({design.kind})",
+            design.server,
+            holds(design),
+            carries(design.read),
+            carries(design.write),
+            f"{design.clients:,}",
+            throughput(design.read.each_client_gb_per_s),
+            throughput(design.write.each_client_gb_per_s),
+        ]
+        for design in designs
+    ]
+    by_server: dict[tuple[str, str | None], list[FileSystemDesign]] = {}
+    for design in designs:
+        by_server.setdefault((design.server, design.volume), []).append(design)
+    return table(header, rows, "  ", columns) + "".join(
+        line for systems in by_server.values() for line in _server(systems)
+    )
+
+
+def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
+    """Drives and links that its file systems share."""
+    file_system = systems[0]
+    yield f"\n  {clean(file_system.server)}{f', volume {clean(file_system.volume)}' if file_system.volume else ''}\n"
+    yield f"    drives     {clean(made_of(file_system))}\n"
+    if file_system.read.drives_gb_per_s is not None or file_system.write.drives_gb_per_s is not None:
+        at_most = "" if file_system.group else "at most "
+        read, written = throughput(file_system.read.drives_gb_per_s), throughput(file_system.write.drives_gb_per_s)
+        yield f"    give       {at_most}{read} read, {written} written\n"
+    links = {system.link: system.read.links_gb_per_s for system in systems}
+    for link, gb_per_s in links.items():
+        carried = f"{clean(link)} = {throughput(gb_per_s)}" if link else UNKNOWN
+        yield f"    links      {carried}\n"
+
+
+_HEADS: dict[str, tuple[str, Style]] = {
+    "error": ("Errors", "bad"),
+    "warning": ("Warnings", "warn"),
+    "not-checked": ("Not checked", "title"),
+}
 
 
 def summary(design: Design, columns: int | None = None) -> str:
@@ -98,11 +149,11 @@ def summary(design: Design, columns: int | None = None) -> str:
         *_remarks(design.diagnostics),
         _verdict(design.diagnostics),
     ]
-    return within("\n".join(part for part in parts if part), columns)
+    return within(joined((part for part in parts if part), "\n"), columns)
 
 
 def _section(title: str, body: str) -> str:
-    return f"{title}\n{body}" if body else ""
+    return styled(title, "title") + "\n" + body if body else ""
 
 
 def _totals(design: Design) -> Iterator[str]:
@@ -165,24 +216,24 @@ def _feeds(design: Design, columns: int | None) -> str:
 def _ups(ups: UpsDesign | None) -> str:
     if ups is None:
         return "-"
-    found = "run time not known" if ups.run_time_min is None else f"{ups.run_time_min:.0f} min"
-    wanted = f" of {ups.wanted_min:g} wanted" if ups.wanted_min else ""
-    return f"{f'{ups.count} x {ups.model}' if ups.model else 'no model'}: {found}{wanted}"
+    run_time = "run time not known" if ups.run_time_min is None else f"{ups.run_time_min:.0f} min"
+    target = f" of {ups.wanted_min:g} wanted" if ups.wanted_min else ""
+    return f"{f'{ups.count} x {ups.model}' if ups.model else 'no model'}: {run_time}{target}"
 
 
 def _racks(design: Design, columns: int | None) -> str:
-    alike: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str, ...], list[str]] = {}
     for rack in design.racks:
-        alike.setdefault(_cells(rack, design.power.survive), []).append(rack.name)
-    rows = [[fold(names), *cells] for cells, names in alike.items()]
+        groups.setdefault(_cells(rack, design.power.survive), []).append(rack.name)
+    rows = [[fold(names), *cells] for cells, names in groups.items()]
     header = ("rack", "power", "heat", "weight", "units", "one feed lost", "PDUs", "holds")
     return table(header, rows, "  ", columns) if rows else ""
 
 
 def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
-    survives = {True: "carried", False: "NOT CARRIED", None: "not checked"}[rack.survives_one_lost]
+    survives = {True: "carried", False: styled("NOT CARRIED", "bad"), None: "not checked"}[rack.survives_one_lost]
     survives = "not asked" if survive == "none" else survives
-    held = Counter(position.model for position in rack.elevation if position.kind != "pdu")
+    models = Counter(position.model for position in rack.elevation if position.kind != "pdu")
     pdus = Counter((pdu.model, round(pdu.load_w), pdu.limit_w) for pdu in rack.pdus)
     return (
         f"{kw(rack.power_w)}{'+' if rack.power_unknown else ''} of {_w(rack.limit_w)}",
@@ -191,7 +242,7 @@ def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
         f"{rack.used_u} used, {_or(rack.free_u, '')} free",
         survives,
         ", ".join(f"{count} x {kw(load)} of {_w(limit)}" for (_, load, limit), count in pdus.items()) or "none",
-        ", ".join(f"{count} x {model}" for model, count in held.items()) or "nothing",
+        ", ".join(f"{count} x {model}" for model, count in models.items()) or "nothing",
     )
 
 
@@ -201,10 +252,10 @@ def _bom(design: Design, columns: int | None) -> str:
 
 
 def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
-    for severity, head in _HEADS.items():
+    for severity, (head, style) in _HEADS.items():
         chosen = [remark for remark in remarks if remark.severity == severity]
         if chosen:
-            yield f"{head}\n" + "".join(map(_remark, chosen))
+            yield styled(head, style) + "\n" + "".join(map(_remark, chosen))
 
 
 def _remark(remark: Remark) -> str:
@@ -219,8 +270,12 @@ def _remark(remark: Remark) -> str:
 
 def _verdict(remarks: tuple[Remark, ...]) -> str:
     counts = Counter(remark.severity for remark in remarks)
-    said = [f"{plural(counts['error'], 'error')}", f"{plural(counts['warning'], 'warning')}"]
-    return f"{', '.join(said)}, {counts['not-checked']} not checked. `hpcforge explain CODE` says more.\n"
+    errors = styled(plural(counts["error"], "error"), "bad" if counts["error"] else "good")
+    warnings = plural(counts["warning"], "warning")
+    return joined((
+        errors, ", ", styled(warnings, "warn") if counts["warning"] else warnings,
+        f", {counts['not-checked']} not checked. `hpcforge explain CODE` says more.\n",
+    ))  # fmt: skip
 
 
 def _w(power_w: float | None) -> str:

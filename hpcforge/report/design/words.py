@@ -9,6 +9,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import Cutting, FabricDesign, Loss, Ways
 from hpcforge.design.fabric.graph import CableKind
+from hpcforge.design.storage.capacity import FileSystemDesign, Throughput, write_rate, write_tib
 from hpcforge.report.text import clean, plural
 
 UNKNOWN = "not known"
@@ -31,7 +32,7 @@ def amps(amperes: float | None) -> str:
     return UNKNOWN if amperes is None else f"{amperes:,.1f} A"
 
 
-def whole(value: float | None, unit: str) -> str:
+def rounded(value: float | None, unit: str) -> str:
     """`1,045 kg`."""
     return UNKNOWN if value is None else f"{value:,.0f} {unit}"
 
@@ -69,22 +70,22 @@ def one_lost(design: Design) -> str:
     parts = [("rack", racks), ("feed", feeds)]
     if not racks:
         return "any one to be lost: not checked, as no rack has a load"
-    if all(found for _, founds in parts for found in founds):
+    if all(survives for _, verdicts in parts for survives in verdicts):
         return f"any one may be lost: checked on {plural(len(racks), 'rack')} and {plural(len(feeds), 'feed')}"
-    said = [
-        f"{verdict} {sum(found is value for found in founds)} of {plural(len(founds), noun)}"
+    failures = [
+        f"{verdict} {sum(survives is value for survives in verdicts)} of {plural(len(verdicts), noun)}"
         for verdict, value in (("not carried by", False), ("not checked on", None))
-        for noun, founds in parts
-        if value in founds
+        for noun, verdicts in parts
+        if value in verdicts
     ]
-    return f"any one to be lost: {', '.join(said)}"
+    return f"any one to be lost: {', '.join(failures)}"
 
 
-def names(of: Sequence[str]) -> str:
+def names(texts: Sequence[str]) -> str:
     """Names as a hostlist; as they are where one could not stand in a hostlist."""
-    if all(_SCHEMA_NAME.fullmatch(name) for name in of):
-        return fold(of)
-    return ", ".join(of)
+    if all(_SCHEMA_NAME.fullmatch(name) for name in texts):
+        return fold(texts)
+    return ", ".join(texts)
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
@@ -125,7 +126,7 @@ CABLES: dict[str, str] = {
 }
 
 
-def group_said(topology: str, kind: str, number: int) -> str:
+def group_text(topology: str, kind: str, number: int) -> str:
     """Return `unit 3` for a leaf, `group 3` for a spine or a dragonfly's leaf, `plane 3` for a core."""
     word = "group" if topology.startswith("dragonfly") else _GROUPS[kind]
     return f"{word} {number}"
@@ -139,47 +140,87 @@ def rate(gbps: float) -> str:
     return f"{plain(gbps)} Gb/s" if gbps < 10_000 else f"{plain(gbps / 1_000)} Tb/s"
 
 
-def nodes_said(fabric: FabricDesign) -> str:
+def nodes_text(fabric: FabricDesign) -> str:
     """`127 of 128`: nodes there are, and nodes that the wiring has room for."""
-    of = f" of {fabric.designed_for:,}" if fabric.designed_for > fabric.nodes else ""
-    return f"{fabric.nodes:,}{of}" + (f" + {fabric.endpoints:,} other" if fabric.endpoints else "")
+    room = f" of {fabric.designed_for:,}" if fabric.designed_for > fabric.nodes else ""
+    return f"{fabric.nodes:,}{room}" + (f" + {fabric.endpoints:,} other" if fabric.endpoints else "")
 
 
-def cables_said(counts: Mapping[CableKind, int]) -> str:
+def cables_text(counts: Mapping[CableKind, int]) -> str:
     """`1,016 node to leaf, 4 other end to leaf, 1,024 leaf to spine`."""
     return ", ".join(f"{count:,} {CABLES[kind]}" for kind, count in counts.items() if count) or "none"
 
 
-def ratios_said(ratios: Mapping[str, float]) -> str:
+def ratios_text(ratios: Mapping[str, float]) -> str:
     """`no`, `leaf 3 : 1`."""
     over = [f"{tier} {plain(ratio)} : 1" for tier, ratio in ratios.items() if ratio > 1 + 1e-9]
     return ", ".join(over) or "no"
 
 
-def cut_said(cutting: Cutting) -> str:
+def cut_text(cutting: Cutting) -> str:
     """`5,230 m, the longest 30 m`."""
     if cutting.longest_m is None:
         return "not checked: no places, so no lengths"
-    left = f"; {cutting.not_checked:,} not checked" if cutting.not_checked else ""
+    unchecked = f"; {cutting.not_checked:,} not checked" if cutting.not_checked else ""
     kinds: dict[str, int] = {}
     for lot in cutting.lots:
         kinds[lot.model] = kinds.get(lot.model, 0) + lot.count
     bought = ", ".join(f"{count:,} {model}" for model, count in kinds.items())
-    return f"{bought}; {cutting.total_m:,.0f} m, the longest {plain(cutting.longest_m)} m{left}"
+    return f"{bought}; {cutting.total_m:,.0f} m, the longest {plain(cutting.longest_m)} m{unchecked}"
 
 
-def ways_said(way: Ways) -> str:
+def ways_text(ways: Ways) -> str:
     """`between leaves of one group: 4 ways over 2 switches, 4 of them disjoint`."""
-    over = f" over {way.switches} switches" if way.switches > 1 else " over one switch" if way.switches else ""
-    return f"{way.between}: {plural(way.ways, 'way')}{over}, {way.disjoint:,} of them disjoint"
+    over = f" over {ways.switches} switches" if ways.switches > 1 else " over one switch" if ways.switches else ""
+    return f"{ways.between}: {plural(ways.ways, 'way')}{over}, {ways.disjoint:,} of them disjoint"
 
 
-def loss_said(loss: Loss, fabric: FabricDesign) -> str:
+def loss_text(loss: Loss, fabric: FabricDesign) -> str:
     """`one leaf of 32 (compute-leaf-001): 32 links of nodes lost, no node cut off, 97 % of the bisection left`."""
     noun = f"cable {CABLES[loss.what]}" if loss.what in CABLES else loss.what
     links = f"{plural(loss.links_lost, 'link')} of nodes lost" if loss.links_lost else "no link of a node lost"
     cut = f"{plural(loss.nodes_cut_off, 'node')} cut off" if loss.nodes_cut_off else "no node cut off"
-    left = ""
+    bisection = ""
     if fabric.bisection_gbps:
-        left = f", {plain(round(100 * loss.bisection_gbps / fabric.bisection_gbps, 1))} % of the bisection left"
-    return f"one {noun} of {loss.alike:,} ({loss.name}): {links}, {cut}{left}"
+        bisection = f", {plain(round(100 * loss.bisection_gbps / fabric.bisection_gbps, 1))} % of the bisection left"
+    return f"one {noun} of {loss.alike:,} ({loss.name}): {links}, {cut}{bisection}"
+
+
+# File systems that nodes serve, in words.
+
+
+def holds(file_system: FileSystemDesign) -> str:
+    """`279.4 TiB of 400.0 TiB needed`; what all drives hold, where nothing is said of groups."""
+    needed = f", {write_tib(file_system.needed_tib)} needed" if file_system.needed_tib is not None else ""
+    if file_system.capacity_tib is not None:
+        return write_tib(file_system.capacity_tib) + needed
+    return (f"at most {write_tib(file_system.raw_tib)}" if file_system.raw_tib is not None else UNKNOWN) + needed
+
+
+def carries(through: Throughput) -> str:
+    """`49.5 GB/s (links)`; `at most 49.5 GB/s (links)` where only one of drives and links is known."""
+    needed = f", {write_rate(through.needed_gb_per_s)} needed" if through.needed_gb_per_s is not None else ""
+    if through.gb_per_s is not None:
+        return f"{write_rate(through.gb_per_s)} ({through.bound}){needed}"
+    most = through.drives_gb_per_s if through.bound == "drives" else through.links_gb_per_s
+    return (f"at most {write_rate(most)} ({through.bound})" if most is not None else UNKNOWN) + needed
+
+
+def throughput(gb_per_s: float | None) -> str:
+    """`728 MB/s`."""
+    return UNKNOWN if gb_per_s is None else write_rate(gb_per_s)
+
+
+def made_of(file_system: FileSystemDesign) -> str:
+    """`24 x 15.36TB of 15,360 GB in 2 groups of 10 + 2`."""
+    if not file_system.drives:
+        return f"`nvme` of {file_system.hardware} is not said"
+    lots = [
+        f"{lot.count} x {lot.model}" + (f" of {plain(lot.capacity_gb)} GB" if lot.capacity_gb is not None else "")
+        for lot in file_system.drives
+    ]
+    if file_system.group is None:
+        return f"{', '.join(lots)}; how they are put together (`raid`) is not said"
+    groups = plural(sum(lot.groups for lot in file_system.drives), "group")
+    spare = f", {file_system.left_over} left over" if file_system.left_over else ""
+    return f"{', '.join(lots)} in {groups} of {file_system.group}{spare}"

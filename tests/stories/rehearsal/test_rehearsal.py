@@ -685,8 +685,6 @@ def test_tasks_of_slurm_report_each_for_itself(
         head = EngineHead(engine, "head", owner(begin(opened.cluster.name, "0")))
         options = LaunchOptions(extra_args={"task": arguments})
         (verdict,) = verify(opened.cluster, head, {}, print, tests=[test], options=options)
-            opened.cluster, head, {}, print, tests=[test], options=LaunchOptions(extra_args={"task": arguments})
-        )
     assert (verdict.status, verdict.node, verdict.detail) == (status, node, detail)
     assert verdict.headline == "6 tasks"
     assert verdict.ranks == 6

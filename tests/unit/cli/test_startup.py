@@ -36,6 +36,7 @@ _COMMAND_LINE = {
     "hpcforge.report",
     "hpcforge.report.printing",
     "hpcforge.report.text",
+    "hpcforge.styles",
 }
 _ELSEWHERE = {"ansible", "ansible_runner", "gevent", "paramiko", "pyinfra", "torch"}  # children's, or the nodes'
 _SEES_NO_NODE = {"jinja2", "cryptography", "pyrage", "rich", "markdown_it", "packaging"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory", "vagrant")
-DATA = ("hpcforge/catalog", "hpcforge/report/templates", "hpcforge/node")
+DATA = ("hpcforge/catalog", "hpcforge/report/html/templates", "hpcforge/node")
 
 
 def files_in(source: Path, folder: str) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.report.status import picture, status_page
+from hpcforge.report.html.status import picture, status_page
 from hpcforge.run.records.history import History
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded

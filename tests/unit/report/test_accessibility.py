@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from hpcforge.report.acceptance import acceptance_report
-from hpcforge.report.acceptance_html import acceptance_page
-from hpcforge.report.design import page as design_html
-from hpcforge.report.verification_html import verification_page
+from hpcforge.report.html.acceptance import acceptance_page
+from hpcforge.report.html.design import design_page
+from hpcforge.report.html.verification import verification_page
 from tests.unit.report import acceptances, designs, statuses, verifications
 
 CHROMIUM = shutil.which("chromium")
@@ -59,8 +59,8 @@ def made() -> dict[str, str]:
     """Return every page that hpcforge writes, and the one that it serves, with its data."""
     broken, fabric = acceptances.broken(), designs.with_hostile_fabric()
     return {
-        "design": design_html.page(designs.unit()),
-        "fabric": design_html.page(*fabric),
+        "design": design_page(designs.unit()),
+        "fabric": design_page(*fabric),
         "not_accepted": acceptance_page(acceptance_report(broken), broken.cluster),
         "verification": verification_page(verifications.report()),
         "status": statuses.page(),

@@ -14,8 +14,9 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed
 from hpcforge.report.acceptance import acceptance_report
-from hpcforge.report.acceptance_html import acceptance_page
-from hpcforge.report.design import page as design_html
+from hpcforge.report.html.acceptance import acceptance_page
+from hpcforge.report.html.design import design_page
+from hpcforge.report.html.fabrics import script
 from tests.unit.report import acceptances, designs
 
 CHROMIUM = shutil.which("chromium")
@@ -44,11 +45,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     """What was measured of each page at each width, and the lines of the console."""
     assert CHROMIUM, "chromium is not installed, and CI must run this test"
     folder = tmp_path_factory.mktemp("chromium")
-    pages = {name: design_html.page(make()) for name, make in MADE.items()}
+    pages = {name: design_page(make()) for name, make in MADE.items()}
     for name, made in ACCEPTED.items():
         basis = made()
         pages[name] = acceptance_page(acceptance_report(basis), basis.cluster)
-    pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
+    pages["hostile_fabric"] = design_page(*designs.with_hostile_fabric())
     pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
@@ -64,7 +65,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
 def _page(blueprint: Path) -> str:
     loaded = load(blueprint, judged=False)
-    return design_html.page(designed(loaded, blueprint.name), loaded.cables)
+    return design_page(designed(loaded, blueprint.name), loaded.cables)
 
 
 def _frame(name: str, text: str, width: int) -> str:
@@ -99,7 +100,7 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_loads_and_runs_nothing(chromium: tuple[dict[str, Any], list[str]], name: str, width: int) -> None:
     page = chromium[0][f"{name}-{width}"]
-    assert page["inline"] == ([design_html.script()] if page["search"] else [])
+    assert page["inline"] == ([script()] if page["search"] else [])
     assert (page["scripts"], page["handlers"], page["requests"]) == (len(page["inline"]), 0, [])
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from hpcforge import bundled
 from hpcforge.cli import _LONG_READING, _VERBS
-from hpcforge.report.pager import lines_on, pager
+from hpcforge.report.printing import lines_on, pager_command
 
 HEIGHT, WIDTH = 24, 80
 LONG = ("catalog", "list")
@@ -157,9 +157,9 @@ def test_no_verb_that_asks_is_read_through_a_pager() -> None:
 
 
 def test_the_command_and_the_lines() -> None:
-    assert pager({"TERM": "xterm", "PAGER": "more"}) == "more"
-    assert pager({"TERM": "xterm", "PAGER": "more", "HPCFORGE_PAGER": " most "}) == "most"
-    assert pager({"TERM": "xterm", "PAGER": " cat "}) is None
-    assert pager({"PAGER": "more"}) is None
+    assert pager_command({"TERM": "xterm", "PAGER": "more"}) == "more"
+    assert pager_command({"TERM": "xterm", "PAGER": "more", "HPCFORGE_PAGER": " most "}) == "most"
+    assert pager_command({"TERM": "xterm", "PAGER": " cat "}) is None
+    assert pager_command({"PAGER": "more"}) is None
     assert lines_on("a\n\n" + "b" * 81 + "\n", 80) == 4
     assert lines_on("\u5b57" * 41, 80) == 2

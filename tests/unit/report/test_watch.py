@@ -18,7 +18,7 @@ def drawn(width: int, height: int, text: str, note: str = "") -> tuple[str, list
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=width, height=height, legacy_windows=False)
     seconds = iter(range(1000))
-    with Watch("demo:", "states", console, clock=lambda: float(next(seconds))) as watch:
+    with Watch("demo:", console, clock=lambda: float(next(seconds))) as watch:
         watch.show(text)
         if note:
             watch.note(note)

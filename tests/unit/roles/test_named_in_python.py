@@ -59,7 +59,7 @@ OTHER_WORDS = {
         "node/kept_on_removal.py",
         "node/remove.py",
         "plan/diff.py",
-        "report/design/page.py",
+        "report/html/design.py",
         "run/executor.py",
     },  # JSON
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/step_verdict.py"},  # the library

@@ -25,7 +25,7 @@ from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.fabric.rules import markdown
 from hpcforge.report.design import fabric_svg
 from hpcforge.report.design.fabric_svg import cable_lines, picture
-from hpcforge.report.design.page import run_said
+from hpcforge.report.html.fabrics import run_text
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.design.fabric import hand
@@ -155,12 +155,12 @@ def test_port_maps_fold_what_leads_to_the_same() -> None:
         ("1/1", "16/2", 32, "node_leaf"),
         ("17/1", "32/2", 32, "leaf_spine"),
     ]
-    assert [run_said(run) for run in runs] == [
+    assert [run_text(run) for run in runs] == [
         "1/1 to 16/2: gpu[001-032] rail 1",
         "17/1 to 32/2: compute-spine-[001-008], 4 each",
     ]
     last = list(ports.runs(ports.of(loaded.fabrics[0].index["compute-leaf-016"]).ports))
-    assert [run_said(run) for run in last] == ["1/1 to 16/2: free", "17/1 to 32/2: compute-spine-[001-008], 4 each"]
+    assert [run_text(run) for run in last] == ["1/1 to 16/2: free", "17/1 to 32/2: compute-spine-[001-008], 4 each"]
 
 
 def test_a_switch_of_several_rates_is_the_same_in_every_output() -> None:
@@ -245,7 +245,7 @@ def test_a_drawing_of_many_groups_stays_small(tmp_path: Path) -> None:
     shown = picture(fabric)
     assert max(len(row.boxes) for row in shown.rows) <= 10
     assert sum(line.count for line in shown.lines) == sum(fabric.cable_counts.values())
-    assert len(fabric_svg.inline(fabric)) < 100_000
+    assert len(fabric_svg.drawing_in_page(fabric)) < 100_000
 
 
 def test_without_racks_lengths_are_not_checked_and_all_else_is_there() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.design import Design, json_schema, to_json
-from hpcforge.report.design import page as design_html
 from hpcforge.report.design import text as design_text
+from hpcforge.report.html.design import design_page
 from tests.unit.design.facility.designs import CASES, ROOT, SHIPPED, altered, design_of, shipped
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -94,7 +94,7 @@ def test_text_and_page_say_what_was_checked_of_the_loss_of_a_feed(
 ) -> None:
     design = design_of(altered(tmp_path, shipped("dgx-h100-unit"), change))
     assert f"feeds          {said}\n" in design_text.summary(design)
-    assert said in design_html.page(design)
+    assert said in design_page(design)
 
 
 def test_two_feeds_are_not_enough_for_a_dgx_h100(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.storage import capacity
 from hpcforge.design.storage.capacity import grouped
 from hpcforge.design.storage.rules import RULES, markdown
-from hpcforge.report.design import page as design_html
 from hpcforge.report.design import text as design_text
+from hpcforge.report.html.design import design_page
 from tests.support.in_process import hpcforge
 
 ROOT = Path(__file__).parents[4]
@@ -189,7 +189,7 @@ def test_it_is_in_the_design(golden: Callable[[Path, str], None], tmp_path: Path
     golden(Path(__file__).parent / "cases" / "design.txt", section)
     [one, _] = to_json(design)["storage"]
     assert (one["needed_tib"], one["read"]["needed_gb_per_s"], one["read"]["bound"]) == (60, 49.6, "links")
-    page = design_html.page(design, one_site.cables)
+    page = design_page(design, one_site.cables)
     assert 'id="storage"' in page
     assert "49.5 GB/s (links), 49.6 GB/s needed" in page
 
@@ -201,7 +201,7 @@ def test_without_a_server_nothing_of_it_is_shown(tmp_path: Path) -> None:
     design = designed(one, SITE.name)
     assert design.storage == ()
     assert "Storage" not in design_text.summary(design)
-    assert 'id="storage"' not in design_html.page(design, one.cables)
+    assert 'id="storage"' not in design_page(design, one.cables)
 
 
 def test_what_breaks_a_rule_is_refused_and_explained(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from hpcforge.report.verification import Report
-from hpcforge.report.verification_html import node_rows, verification_page
+from hpcforge.report.html.verification import MOST_BARS, charts, node_rows, verification_page
+from hpcforge.report.verification import MeasureReport, PartReport, Report, ReportedVerdict
 from tests.unit.report.verifications import report
 
 CHROMIUM = shutil.which("chromium")
@@ -67,7 +68,7 @@ def test_it_says_what_an_auditor_asks() -> None:
 
 
 def test_the_box_at_the_top_says_who_is_bad_and_what_to_do_next() -> None:
-    box = verification_page(report()).partition('<section id="summary">')[0]
+    box = verification_page(report()).partition('<section id="summary"')[0]
     words = " ".join(re.sub(r"<[^>]*>", " ", box.partition('class="verdict')[2]).split())
     for text in (
         "w1 : copy missed: rate must be at least 8 GB/s",
@@ -83,7 +84,7 @@ def test_the_box_at_the_top_says_who_is_bad_and_what_to_do_next() -> None:
 
 def box(shown: Report) -> str:
     """The words of the box at the top."""
-    page = verification_page(shown).partition('<section id="summary">')[0].partition('<div class="verdict')[2]
+    page = verification_page(shown).partition('<section id="summary"')[0].partition('<div class="verdict')[2]
     return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
@@ -129,7 +130,7 @@ def test_a_test_with_a_low_number_is_never_green() -> None:
     low = replace(report(), verdicts=report().verdicts[-1:], not_tested=(), left_out={}, drained={})
     page = verification_page(low)
     assert '<div class="verdict warn">' in page
-    assert "status good" not in page
+    assert "tag good" not in page
     assert page.count("passed, low") == 2
     assert "Nothing to do" not in page
     assert page.count('class="bar low"') == 1
@@ -184,3 +185,28 @@ def test_it_fits_a_telephone_and_a_screen(tmp_path: Path) -> None:
         wide, scrolls, drawings = map(int, frame.split(":"))
         assert scrolls <= wide, frame  # no text is wider than the window
         assert drawings >= 4
+
+
+MANY = tuple(f"w{number:04}" for number in range(200))
+COPY = ReportedVerdict("copy", "passed", MANY, measures={"rate": MeasureReport("GB/s", "higher")})
+
+
+def test_of_many_nodes_the_worst_are_drawn() -> None:
+    parts = tuple(PartReport(node, "rate", 1.0 + number, missed=number == 0) for number, node in enumerate(MANY))
+    (chart,) = charts(replace(COPY, parts=parts))
+    svg = ET.fromstring(chart.svg)
+    texts = [text.text or "" for text in svg.iter("text")]
+    assert "1 missed" in texts
+    assert texts.count("w0000") == 1
+    assert len(list(svg.iter("rect"))) == MOST_BARS
+    assert chart.more == f"and {200 - MOST_BARS} more nodes, all better"
+
+
+def test_curves_keep_modes_apart() -> None:
+    rows = tuple(
+        {"mode": mode, "step": step, "loss": 3.0 - step, "loss_expected": 3.0 - step, "host": "w1"}
+        for mode in ("ddp", "fsdp")
+        for step in range(3)
+    )
+    titles = [chart.title for chart in charts(replace(COPY, measurements=rows))]
+    assert titles == ["ddp loss by step, against its reference", "fsdp loss by step, against its reference"]

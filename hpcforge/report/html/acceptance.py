@@ -1,4 +1,4 @@
-"""The acceptance report as one HTML page in the style of the design page: no network, no font, no script."""
+"""The page of an acceptance report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from jinja2 import Environment
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.report.acceptance import AcceptanceReport, AcceptedNode, AcceptedTest
-from hpcforge.report.design.page import environment
+from hpcforge.report.html import page_environment
 from hpcforge.report.show_text import cluster_tables
 from hpcforge.report.status import result_words
 from hpcforge.report.text import duration, moment, plural
@@ -57,22 +60,28 @@ class PageSection:
 
 def acceptance_page(report: AcceptanceReport, cluster: Cluster) -> str:
     """Return the page."""
-    return (
-        environment()
-        .get_template("acceptance.html.j2")
-        .render(
-            report=report,
-            kind=_KIND[report.judgement],
-            made=moment(report.made_s),
-            commit=_commit(report),
-            answered=sum(node.observed is not None for node in report.nodes),
-            passed=sum(test.status == "passed" for test in report.tests),
-            gpus=sum(node.gpus.count for node in cluster.nodes if node.gpus),
-            differing=sum(bool(node.differs) for node in report.nodes),
-            compared=sum(node.compared for node in report.nodes),
-            sections=[*_sections(report, cluster)],
-        )
-    )
+    sections = [*_sections(report, cluster)]
+    return _environment().get_template("acceptance.html.j2").render(
+        eyebrow="Acceptance report",
+        name=report.cluster,
+        title="acceptance report",
+        kind=_KIND[report.judgement],
+        sentence=report.sentence,
+        sections=[(section.name, section.title) for section in sections],
+        page_sections=sections,
+        report=report,
+        commit=_commit(report),
+        answered=sum(node.observed is not None for node in report.nodes),
+        passed=sum(test.status == "passed" for test in report.tests),
+        gpus=sum(node.gpus.count for node in cluster.nodes if node.gpus),
+        differing=sum(bool(node.differs) for node in report.nodes),
+        compared=sum(node.compared for node in report.nodes),
+    )  # fmt: skip
+
+
+@lru_cache
+def _environment() -> Environment:
+    return page_environment({})
 
 
 def _commit(report: AcceptanceReport) -> str:
@@ -118,9 +127,12 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
         _drift_lead(report.nodes),
         (_table(("role", "reason", "nodes"), rows),) if rows else (),
     )
-    yield PageSection(
-        "versions", "Versions", "", (_table(("what", "required", "found"), map(PageRow, report.versions)),)
-    )
+    versions = _table(("what", "required", "found"), map(PageRow, report.versions))
+    yield PageSection("versions", "Versions", "", (versions,))
+    yield _runs(report)
+
+
+def _runs(report: AcceptanceReport) -> PageSection:
     runs = [
         PageRow((
             str(run.number or "-"), moment(run.started_s), run.who, duration(run.wall_s) if run.wall_s else "-",
@@ -130,7 +142,7 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     ]  # fmt: skip
     header = ("run", "started", "who", "took", "result", "commit")
     lead = "The last runs. A commit with + had other files." if runs else "No run is recorded."
-    yield PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
+    return PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
 
 
 def _drift_lead(nodes: Sequence[AcceptedNode]) -> str:
@@ -152,10 +164,10 @@ def _table(header: Sequence[str], rows: Iterable[PageRow], title: str = "", note
 def _exceptions(report: AcceptanceReport) -> Iterator[PageTable]:
     rows = [
         PageRow(
-            (found.kind, fold(found.nodes) if found.nodes else "-", found.what, found.why),
-            "error" if found.stops else "warning",
+            (exception.kind, fold(exception.nodes) if exception.nodes else "-", exception.what, exception.why),
+            "error" if exception.stops else "warning",
         )
-        for found in report.exceptions
+        for exception in report.exceptions
     ]
     if rows:
         yield _table(("kind", "nodes", "what", "why"), rows)
@@ -163,9 +175,9 @@ def _exceptions(report: AcceptanceReport) -> Iterator[PageTable]:
 
 def _by_node(header: Sequence[str], rows: Mapping[str, PageRow], racks: Racks, title: str, note: str = "") -> Tables:
     """Yield a table in which nodes with the same row share it; a folded one for each rack where those are many."""
-    whole = _alike(rows)
-    if len(whole) <= _OPEN:
-        yield _table(header, whole, title, note)
+    merged = _alike(rows)
+    if len(merged) <= _OPEN:
+        yield _table(header, merged, title, note)
         return
     by_rack: dict[str | None, dict[str, PageRow]] = {}
     for name, row in rows.items():

@@ -1,8 +1,10 @@
-"""Colours: only on a terminal that has them, only of words of ours, and never the only sign of anything."""
+"""Styles: colours only on a terminal that has them, none for text from outside, and never the only sign of anything."""
 
 from __future__ import annotations
 
+import copy
 import fcntl
+import json
 import os
 import pty
 import re
@@ -14,48 +16,45 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.report.colour import Kind, painted
+from hpcforge.report.text import clean, lines_text, table, within
+from hpcforge.styles import cut, joined, lines_of, painted, state, styled
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 WRONG = REPOSITORY / "tests" / "unit" / "blueprint" / "cases" / "five_mistakes.yaml"
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "seen"),
-    [
-        ("plan", "  + file /etc/a  0644 root:root", "\x1b[32m+ file /etc/a  0644 root:root\x1b[0m"),
-        ("plan", "      -# mine", "\x1b[31m-# mine\x1b[0m"),
-        ("plan", "      --- on the node", "\x1b[2m--- on the node\x1b[0m"),
-        ("plan", "time  w02  (drifted, disrupts: restart)", "\x1b[1mtime\x1b[0m  w02"),
-        ("plan", "time  w02  (drifted, disrupts: restart)", "\x1b[1;33mrestart\x1b[0m)"),
-        ("plan", "Nothing to do on 4 nodes.", "\x1b[32mNothing"),
-        ("states", "w03  unreachable  -  -", "\x1b[1;31munreachable\x1b[0m"),
-        ("states", "allreduce  passed  6 ranks on w[01-03]", "\x1b[32mpassed\x1b[0m"),
-        ("states", "w01   10.77.0.11  stopped", "\x1b[1;33mstopped\x1b[0m"),
-        ("states", "3  2026-11-20 10:00:00  ada  3 min 10 s  failed  -", "\x1b[1;31mfailed\x1b[0m"),
-        ("diagnostics", "a.yaml:4:1: error: unknown key", "\x1b[1;31merror:\x1b[0m"),
-        ("diagnostics", "hint: did you mean `access`?", "\x1b[36mhint:\x1b[0m"),
-        ("events", "[   9.1 s] w02: base done", "w02: base \x1b[32mdone\x1b[0m"),
-        ("events", "[   9.1 s] w02: base FAILED: no space", "\x1b[1;31mFAILED\x1b[0m: no space"),
-    ],
-)
-def test_signs_and_words_of_ours_have_their_colour(kind: Kind, line: str, seen: str) -> None:
-    shown = painted(line, kind)
-    assert seen in shown
-    assert _ESCAPE.sub("", shown) == line
+def test_a_styled_text_is_its_text_alone_wherever_it_is_used() -> None:
+    text = "w01  " + styled("failed", "bad") + ": no space"
+    assert (text, {text: 1}) == ("w01  failed: no space", {"w01  failed: no space": 1})
+    assert json.loads(json.dumps({"a": text, "b": copy.deepcopy(text)})) == {"a": str(text), "b": str(text)}
+    assert type(f"{text}") is str
+    assert painted(copy.deepcopy(text)) == painted(text) == "w01  \x1b[1;31mfailed\x1b[0m: no space"
+    assert painted("w01  failed") == "w01  failed"
 
 
-@pytest.mark.parametrize(
-    ("kind", "line"),
-    [
-        ("states", "w01  reported  it has failed  passed"),
-        ("plan", "      context + file"),
-        ("diagnostics", "    4 | acess: {user: hint: error}"),
-    ],
-)
-def test_words_that_came_from_outside_have_none(kind: Kind, line: str) -> None:
-    assert painted(line, kind) == line
+def test_parts_keep_their_styles_where_a_text_is_cut_joined_and_cleaned() -> None:
+    line = joined([styled("base", "title"), "w[01-03]", styled("\x1b[2J", "warn")], "  ")
+    assert painted(cut(line, 2, 8)) == "\x1b[1mse\x1b[0m  w["
+    assert painted(clean(line)) == "\x1b[1mbase\x1b[0m  w[01-03]  \x1b[1;33m\\x1b[2J\x1b[0m"
+    assert [painted(part) for part in lines_of(line + "\n" + styled("a\nb", "hint"))] == [
+        painted(line), "\x1b[36ma\x1b[0m", "\x1b[36mb\x1b[0m",
+    ]  # fmt: skip
+    assert painted(lines_text([line, "a\nb"])).endswith("\x1b[0m\na b\n")
+
+
+def test_a_state_in_a_table_has_its_style_and_the_same_word_from_outside_has_none() -> None:
+    rows = [["w01", state("passed"), "it has failed  passed"], ["w02", state("odd"), ""]]
+    text = table(("nodes", "result", ""), rows)
+    assert painted(text) == ("nodes  result\nw01    \x1b[32mpassed\x1b[0m  it has failed  passed\nw02    odd\n")
+
+
+@pytest.mark.parametrize("width", [24, 60])
+def test_a_cell_of_several_lines_keeps_its_style(width: int) -> None:
+    rows = [["r1", styled("NOT CARRIED by its feeds", "bad")]]
+    shown = painted(within(table(("rack", "one feed lost"), rows, "  ", width), width))
+    assert max(map(len, _ESCAPE.sub("", shown).splitlines())) <= width
+    assert shown.count("\x1b[1;31m") == (2 if width == 24 else 1)
 
 
 def on_a_terminal(*words: str, width: int = 80, **environment: str) -> str:

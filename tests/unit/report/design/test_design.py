@@ -9,7 +9,7 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed
 from hpcforge.errors import UsageError
-from hpcforge.report.design_forms import design_page, design_texts
+from hpcforge.report.design import design_texts
 from tests.unit.design.facility.designs import shipped
 
 
@@ -35,9 +35,3 @@ def test_tables_of_cables_need_no_whole_design() -> None:
 def test_what_is_not_there_is_not_drawn() -> None:
     with pytest.raises(UsageError, match="there is no rack:none to draw"):
         text(svg="rack:none")
-
-
-def test_the_page_has_the_racks() -> None:
-    loaded = load(shipped("dgx-h100-unit"), None)
-    page = design_page(designed(loaded, "site.yaml"), loaded)
-    assert all(rack in page for rack in loaded.placed.room.racks)

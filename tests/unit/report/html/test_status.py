@@ -11,7 +11,7 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.report.status import picture, status_page
+from hpcforge.report.html.status import picture, status_page
 from hpcforge.run.records.history import History
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
@@ -60,7 +60,7 @@ def test_the_page_needs_nothing_else_and_holds_no_markup_of_others(cluster: Clus
 def test_it_says_without_a_script_what_is_wrong_first(cluster: Cluster, found: Status) -> None:
     page = status_page(found, cluster, NOW)
     assert f"<b>{len(cluster.nodes) - 2} of {len(cluster.nodes)}</b>" in page
-    assert page.index("g02: GPUs 3, declared 4") < page.index("<h2>Racks</h2>")
+    assert page.index("g02: GPUs 3, declared 4") < page.index(">Racks</h2>")
     assert "allreduce: too slow" in page
     assert "not known: hpcforge status does not ask Prometheus" in page
     assert "Feed A: not measured, of 128.0 kW" in page

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from hpcforge.report.acceptance import AcceptanceBasis, acceptance_report
-from hpcforge.report.acceptance_html import acceptance_page
+from hpcforge.report.html.acceptance import acceptance_page
 from hpcforge.report.text import moment
 from tests.unit.report.acceptances import NOW_S, away, broken, large, whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from jinja2 import UndefinedError
 
-from hpcforge.report.pages import page_environment
+from hpcforge.report.html import page_environment
 
 
 def test_text_is_escaped_and_shows_its_control_characters() -> None:
