@@ -48,7 +48,7 @@ class Styled(str):
         return text
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Part, ...]]]:
-        """Copies have the same parts."""
+        """Return a copy with the same parts."""
         return type(self), (self.parts,)
 
     def __add__(self, other: str) -> Styled:
