@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from hpcforge.design.fabric.floor import run_m, run_terms
+from hpcforge.blueprint.sections.site import SiteSection
+from hpcforge.cluster import load
+from hpcforge.design.fabric.floor import UNIT_M, row, run_m, run_terms, standings
+from tests.support.shipped import ROOT
 from tests.unit.design.fabric import hand
 
 
@@ -41,3 +46,23 @@ def test_length_needs_the_height_of_racks() -> None:
     unknown = hand.spot(hand.rack("x01", 2.0, units=None), "x01", 3)
     assert run_m(hand.SPOTS["gpu001"], unknown, hand.RULES) is None
     assert run_m(unknown, hand.spot(unknown.standing, "x01", 5), hand.RULES) is not None
+
+
+def test_racks_stand_in_the_order_of_the_row_and_then_of_their_names() -> None:
+    site = SiteSection.model_construct(row=("r3", "r1"))
+    assert row(site, ["r1", "r2", "r3", "r4"]) == ("r3", "r1", "r2", "r4")
+
+
+def test_racks_stand_side_by_side_and_lines_behind_each_other() -> None:
+    """Four racks of 600 mm and 48 units, three in a line."""
+    room = load(ROOT / "blueprints" / "dgx-h100-unit.yaml", judged=False).placed.room
+    assert room.site
+    cabling = room.site.cabling.model_copy(update={"racks_in_row": 3, "rack_pitch_m": 0.75})
+    site = room.site.model_copy(update={"cabling": cabling})
+    blueprint = room.blueprint.model_copy(update={"site": site})
+    places = standings(replace(room, blueprint=blueprint))
+    ordered = [places[name] for name in row(site, room.racks)]
+    assert [(place.line, place.x_m) for place in ordered[:5]] == [
+        (0, 0.375), (0, 1.125), (0, 1.875), (1, 0.375), (1, 1.125),
+    ]  # fmt: skip
+    assert {place.top_m for place in ordered} == {room.racks["g01"].model.rack_units * UNIT_M}  # type: ignore[operator]

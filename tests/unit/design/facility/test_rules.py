@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.design.facility.design import Severity
-from hpcforge.design.facility.rules import RULES, breach, explained, markdown, not_checked
+from hpcforge.design.facility.rules import RULES, Breach, breach, explained, markdown, not_checked
 from tests.unit.design.facility.designs import ROOT
 
 DOCUMENT = ROOT / "docs" / "facility.md"
@@ -30,5 +30,6 @@ def test_a_rule_is_explained_with_its_code_severity_and_way_out() -> None:
 def test_a_breach_is_as_severe_as_its_rule_unless_another_severity_is_given(
     severity: Severity | None, result: str
 ) -> None:
-    assert breach(RULES, "NODE-001", ("nodes",), "w1", severity=severity).severity == result
+    assert breach(RULES, "NODE-001", ("nodes",), "w1", severity=severity).judged == result
+    assert Breach("NODE-001", ("nodes",), "w1", severity=severity).judged == result
     assert not_checked("NODE-001", ("nodes",), "memory").severity == "not-checked"
