@@ -32,3 +32,23 @@ def test_a_kind_more_is_a_file_more(tmp_path: Path) -> None:
     kinds = Folder(tmp_path, FileSystemKind)
     assert kinds["orangefs"].packages == ("orangefs-client",)
     assert kinds.get("nfs") is None
+
+
+ENTRY = {"description": "x", "type": "x", "sources": {"*": "here"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "a b"},
+        {"options": ["rw,ro"]},
+        {"packages": ["a%"]},
+        {"sources": {}},
+        {"address": {"pattern": "x", "form": "X"}},  # without an example
+        {"more": 1},
+    ],
+)
+def test_an_entry_has_words_for_mount_and_a_source(change: dict[str, object]) -> None:
+    FileSystemKind.model_validate(ENTRY)
+    with pytest.raises(ValueError):
+        FileSystemKind.model_validate({**ENTRY, **change})

@@ -1,0 +1,73 @@
+"""Mistakes of lines: where each is, and that the edit in its hint makes the file what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from hpcforge.blueprint.diagnostics import Mark
+from hpcforge.blueprint.yaml_errors import Refusal, Told
+from hpcforge.blueprint.yaml_mistakes import lines
+
+Look = Callable[[Refusal], Told | None]
+
+
+def refused(text: str) -> Refusal:
+    """The parser's error, as it is."""
+    with pytest.raises(yaml.MarkedYAMLError) as caught:
+        list(yaml.parse(text, Loader=yaml.CSafeLoader))
+    error = caught.value
+    place, begun = error.problem_mark or error.context_mark, error.context_mark
+    assert place is not None
+    message = ", ".join(part for part in (error.context, error.problem) if part)
+    start = (begun.line, begun.column) if begun and error.context else None
+    return Refusal(tuple(text.split("\n")), message, place.line, place.column, start)
+
+
+@pytest.mark.parametrize(
+    ("look", "text", "place", "meant"),
+    [
+        (lines.second_colon, "a: b: c\n", (1, 4), {"a": "b: c"}),
+        (lines.second_colon, "a: 1\n  b: 2\n", (2, 3), {"a": 1, "b": 2}),
+        (lines.second_colon, "a b\nc: 1\n", (1, 1), {"a": "b", "c": 1}),
+        (lines.second_colon, "a:b\nc: 1\n", (1, 2), {"a": "b", "c": 1}),
+        (lines.begun_without_colon, "a: 1\nb = 2\n", (2, 1), {"a": 1, "b": 2}),
+        (lines.begun_without_colon, "a: 1\nb\n", (2, 1), {"a": 1, "b": None}),
+        (lines.begun_without_colon, "a:\n  - x\n-y\n", (3, 1), None),
+        (lines.no_key, "a:\n  b: 1\n c: 2\n", (3, 2), None),
+        (lines.no_key, "  a: 1\nb: 2\n", (1, 3), {"a": 1, "b": 2}),
+        (lines.no_key, 'a: "b" c\n', (1, 8), None),
+        (lines.outside, "a: 1\n...\nb: 2\n", (2, 1), None),
+        (lines.end_of_file, 'a: "b\nc: 1\n', (1, 4), None),
+        (lines.first_character, "a: @b\n", (1, 4), {"a": "@b"}),
+        (lines.first_character, "a: `b`\n", (1, 4), {"a": "`b`"}),
+        (lines.first_character, "a:\n\tb: 1\n", (2, 1), None),
+        (lines.escape, 'a: "\\d"\n', (1, 5), None),
+        (lines.key_among_items, "a:\n  - x\n  b: 1\n", (3, 3), None),
+    ],
+)
+def test_a_mistake_is_named_at_its_place_with_an_edit_that_fixes_it(
+    look: Look, text: str, place: tuple[int, int], meant: object
+) -> None:
+    refusal = refused(text)
+    mistake = look(refusal)
+    assert mistake is not None
+    mark = mistake[1]
+    assert isinstance(mark, Mark)
+    assert (mark.line, mark.column) == place
+    if meant is not None:
+        edit = mistake[3]  # type: ignore[misc]
+        assert yaml.safe_load("\n".join(edit.get(number, line) for number, line in enumerate(refusal.lines))) == meant
+
+
+def test_a_conflict_of_versions_is_named_as_such() -> None:
+    mistake = lines.begun_without_colon(refused("a: 1\n<<<<<<< ours\nb: 2\n"))
+    assert mistake is not None and mistake[1] is not None
+    assert (mistake[1].line, mistake[1].width) == (2, 7)
+
+
+@pytest.mark.parametrize("look", [lines.second_colon, lines.begun_without_colon, lines.outside, lines.open_quote])
+def test_without_such_a_mistake_nothing_is_claimed(look: Look) -> None:
+    assert look(Refusal(("a: 1", "b: 2"), "x", 1, 0, None)) is None
