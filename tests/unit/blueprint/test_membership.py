@@ -22,9 +22,9 @@ MACHINE = {
 
 
 def blueprint(*changes: tuple[str, str]) -> Blueprint:
-    whole = draft(*changes).model
-    assert isinstance(whole, Blueprint)
-    return whole
+    model = draft(*changes).model
+    assert isinstance(model, Blueprint)
+    return model
 
 
 def inventory(**nodes: Any) -> Inventory:
@@ -49,10 +49,10 @@ def test_names_are_a_short_hostlist_in_their_order(names: list[str], text: str) 
 
 
 def test_a_group_grows_with_its_addresses_and_what_names_all_of_it() -> None:
-    named = blueprint(
+    changed = blueprint(
         ("main: {nodes: all,", 'main: {nodes: "w[01-04]",'), ("allreduce: {nodes: all}", "allreduce: {nodes: w01}")
     )
-    edits = added(named, None, Newcomers(("w05", "w06")))
+    edits = added(changed, None, Newcomers(("w05", "w06")))
     assert edits.inventory == ()
     assert edits.blueprint == (
         SetValue(("nodes", "w[01-04]", "addresses"), "10.1.0.[11-16]"),
@@ -126,7 +126,7 @@ def test_nodes_behind_a_removed_one_are_pinned_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "gone"),
+    ("new", "entries"),
     [
         (Newcomers(("w01",)), ["host_keys", "mac", "bmc.mac", "serial"]),
         (Newcomers(("w01",), same=True), ["host_keys"]),
@@ -135,8 +135,8 @@ def test_nodes_behind_a_removed_one_are_pinned_where_they_stand() -> None:
         (Newcomers(("w02",)), []),
     ],
 )
-def test_of_a_replaced_machine_goes_what_the_new_one_does_not_have(new: Newcomers, gone: list[str]) -> None:
-    assert [".".join(map(str, loc)) for loc in dropped(inventory(w01=MACHINE), new)] == gone
+def test_of_a_replaced_machine_goes_what_the_new_one_does_not_have(new: Newcomers, entries: list[str]) -> None:
+    assert [".".join(map(str, loc)) for loc in dropped(inventory(w01=MACHINE), new)] == entries
 
 
 @pytest.mark.parametrize(

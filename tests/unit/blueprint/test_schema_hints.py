@@ -41,8 +41,8 @@ def test_a_value_of_the_wrong_kind_is_rewritten(loc: tuple[str, ...], value: Any
 def test_an_unknown_key_is_answered_with_the_one_it_was_meant_to_be(
     loc: tuple[str, ...], data: dict[str, Any], key: str | None
 ) -> None:
-    hint, meant = unknown_key(model(), loc, data)
-    assert meant == key
+    hint, right = unknown_key(model(), loc, data)
+    assert right == key
     assert hint and (key is None or key in hint)
 
 

@@ -35,7 +35,7 @@ def test_a_declaration_that_does_not_fit_together_is_refused(facts: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("facts", "usual", "given"),
+    ("facts", "usual", "value"),
     [
         ({"type": "whole", "default": "3"}, 3, 3),
         ({"type": "number", "at_least": "0.5", "default": "1.5"}, 1.5, 1.5),
@@ -45,9 +45,9 @@ def test_a_declaration_that_does_not_fit_together_is_refused(facts: dict[str, An
         ({"type": "url", "default": ""}, "", ""),
     ],
 )
-def test_a_default_is_typed_and_given_to_templates(facts: dict[str, Any], usual: object, given: object) -> None:
+def test_a_default_is_typed_and_given_to_templates(facts: dict[str, Any], usual: object, value: object) -> None:
     declared = variable(**facts)
-    assert (declared.usual, declared.given(declared.usual), declared.required) == (usual, given, False)
+    assert (declared.usual, declared.given(declared.usual), declared.required) == (usual, value, False)
 
 
 def test_bounds_hold_for_each_number_of_a_list() -> None:

@@ -18,31 +18,31 @@ def nodes(*changes: tuple[str, str]) -> NamedNodes:
 
 
 def test_names_belong_to_the_first_group_that_has_them() -> None:
-    named = nodes((WORKERS, WORKERS.replace("w[01-04]", '"w[01-04],head"')))
-    assert named.group_of["head"] == "head"
-    assert named.twice == {"w[01-04],head": ["head"]}
-    assert named.names_known
+    visible = nodes((WORKERS, WORKERS.replace("w[01-04]", '"w[01-04],head"')))
+    assert visible.group_of["head"] == "head"
+    assert visible.twice == {"w[01-04],head": ["head"]}
+    assert visible.names_known
 
 
 @pytest.mark.parametrize(
-    ("changes", "known"),
+    ("changes", "certain"),
     [
         ((), True),
         (((WORKERS, WORKERS.replace("[01-04]", "[04-01]")),), False),
         (((HEAD, HEAD.replace("functions: [head]", "functions: [hed]")),), True),  # its name is right
     ],
 )
-def test_names_are_known_unless_a_key_is_wrong(changes: tuple[tuple[str, str], ...], known: bool) -> None:
-    assert nodes(*changes).names_known is known
+def test_names_are_known_unless_a_key_is_wrong(changes: tuple[tuple[str, str], ...], certain: bool) -> None:
+    assert nodes(*changes).names_known is certain
 
 
 def test_functions_are_known_where_the_group_is_right() -> None:
-    named = nodes((HEAD, HEAD.replace("functions: [head]", "functions: [hed]")))
-    assert named.functions("head") is None
-    assert named.functions("w01") == ("worker",)
-    assert named.with_function("worker") == ("w01", "w02", "w03", "w04")
-    assert named.without_function(["head", "w01", "nosuch"], "login") == ["w01"]
-    assert named.unknown(["w01", "nosuch"]) == ["nosuch"]
+    visible = nodes((HEAD, HEAD.replace("functions: [head]", "functions: [hed]")))
+    assert visible.functions("head") is None
+    assert visible.functions("w01") == ("worker",)
+    assert visible.with_function("worker") == ("w01", "w02", "w03", "w04")
+    assert visible.without_function(["head", "w01", "nosuch"], "login") == ["w01"]
+    assert visible.unknown(["w01", "nosuch"]) == ["nosuch"]
 
 
 def test_nothing_is_unknown_while_names_are_in_doubt() -> None:
@@ -76,7 +76,7 @@ def test_a_set_is_expanded_or_has_an_error(text: str, workers: bool, names: tupl
 def test_nodes_of_a_rack_are_known_where_all_have_a_place(places: str, rack: tuple[str, ...] | None) -> None:
     text = SMALL.replace("generic-1u,", "generic-1u, rack: r2, u: 9,").replace("count: 2},", f"count: 2}}{places},")
     blueprint = draft(text=text + RACKS)
-    named = NamedNodes(blueprint)
-    assert expand("r1", named.known(blueprint)) == rack
+    visible = NamedNodes(blueprint)
+    assert expand("r1", visible.known(blueprint)) == rack
     assert racks_of(blueprint.sections["site"]) == ("r1", "r2")
     assert racks_of(None) == ()

@@ -19,9 +19,9 @@ OS = 'os: {name: debian, release: "12"}'
 
 def blueprint(software: str, release: str = "12") -> Blueprint:
     system = f'os: {{name: debian, release: "{release}"}}'
-    whole = draft((OS, f"{system}\n  {software}")).model
-    assert isinstance(whole, Blueprint)
-    return whole
+    model = draft((OS, f"{system}\n  {software}")).model
+    assert isinstance(model, Blueprint)
+    return model
 
 
 def installed(software: str, release: str = "12") -> Nvidia:
@@ -62,8 +62,8 @@ def test_the_repository_is_nvidias_or_a_mirror(url: str, address: str, host: str
 def test_nodes_get_it_by_their_gpus_and_fabric_manager_by_their_switches() -> None:
     software = installed("nvidia: {driver: 535.261.03, modules: open}")
     dgx = replace(node("w1", "worker", "10.0.0.2", Gpus("h100-sxm", 8)), hardware="dgx-h100")
-    other = replace(dgx, gpus=Gpus("l40s", 8))
-    assert [software.on(each) for each in (dgx, other, replace(dgx, gpus=None))] == [True, False, False]
+    l40s = replace(dgx, gpus=Gpus("l40s", 8))
+    assert [software.on(machine) for machine in (dgx, l40s, replace(dgx, gpus=None))] == [True, False, False]
     switched = replace(software, switched=("dgx-h100",), packages=replace(software.packages, fabric_manager=("fm",)))
     assert [each.fabric_on(dgx) for each in (switched, replace(switched, switched=()), software)] == [
         True,

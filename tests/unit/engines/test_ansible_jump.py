@@ -20,8 +20,10 @@ GATE = Target("gate", "192.0.2.1", "keeper", "none", Path("/my key"), ("ssh-ed25
 
 def settings(words: list[str]) -> dict[str, str]:
     """What ssh makes of a command line."""
-    done = subprocess.run([*words, "-G", "192.0.2.9"], capture_output=True, text=True, check=True)
-    return dict(reversed([line.split(" ", 1) for line in done.stdout.splitlines() if " " in line]))  # the first counts
+    result = subprocess.run([*words, "-G", "192.0.2.9"], capture_output=True, text=True, check=True)
+    return dict(
+        reversed([line.split(" ", 1) for line in result.stdout.splitlines() if " " in line])
+    )  # the first counts
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -62,5 +64,5 @@ process.stdout.readline()
 print(process.pid, flush=True)
 os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
-    assert processes.wait_until(lambda: not processes.arguments(int(done.stdout)), 20.0)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    assert processes.wait_until(lambda: not processes.arguments(int(result.stdout)), 20.0)

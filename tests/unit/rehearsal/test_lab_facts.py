@@ -21,8 +21,8 @@ def test_a_text_is_moved_with_the_lab(dgx: Loaded) -> None:
 def test_a_lab_elsewhere_has_other_addresses_and_keys_and_is_else_the_same() -> None:
     machines = {"head": LabMachine("10.77.0.10", ("ssh-ed25519 AAAA",))}
     lab = LabFacts(machines, "10.77.0.0/24", "ops", Path("/lab/key"), 2, 4, 2, 1024, boots=False)
-    other = elsewhere(lab)
-    assert other.machines == {"head": LabMachine("198.18.0.10", ("ssh-ed25519 AAAAelsewhere",))}
-    assert (other.cidr, other.key) == ("198.18.0.0/24", Path("/elsewhere"))
-    assert replace(other, machines=lab.machines, cidr=lab.cidr, key=lab.key) == lab
+    moved = elsewhere(lab)
+    assert moved.machines == {"head": LabMachine("198.18.0.10", ("ssh-ed25519 AAAAelsewhere",))}
+    assert (moved.cidr, moved.key) == ("198.18.0.0/24", Path("/elsewhere"))
+    assert replace(moved, machines=lab.machines, cidr=lab.cidr, key=lab.key) == lab
     assert lab.cpus == 16

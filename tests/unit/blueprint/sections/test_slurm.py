@@ -68,10 +68,10 @@ def test_reservations_of_the_same_nodes_at_a_time_overlap(first: str, second: st
     assert places(findings) == errors(*["slurm.reservations.r2.nodes"] * overlap)
 
 
-@pytest.mark.parametrize(("now", "ended"), [("2027-03-01T08:59", False), ("2027-03-01T09:00", True)])
-def test_a_reservation_is_over_at_its_end(now: str, ended: bool) -> None:
+@pytest.mark.parametrize(("moment", "ended"), [("2027-03-01T08:59", False), ("2027-03-01T09:00", True)])
+def test_a_reservation_is_over_at_its_end(moment: str, ended: bool) -> None:
     reservation = ReservationSection.model_validate(
         {"nodes": "w01", "start": "2027-03-01T08:00", "duration": "01:00:00"}
     )
     wrong = [("slurm.reservations.course.start", "warning")] * ended
-    assert places(over({"course": reservation}, now)) == wrong
+    assert places(over({"course": reservation}, moment)) == wrong

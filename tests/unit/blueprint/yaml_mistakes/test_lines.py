@@ -27,7 +27,7 @@ def refused(text: str) -> Refusal:
 
 
 @pytest.mark.parametrize(
-    ("look", "text", "place", "meant"),
+    ("look", "text", "place", "data"),
     [
         (lines.second_colon, "a: b: c\n", (1, 4), {"a": "b: c"}),
         (lines.second_colon, "a: 1\n  b: 2\n", (2, 3), {"a": 1, "b": 2}),
@@ -49,7 +49,7 @@ def refused(text: str) -> Refusal:
     ],
 )
 def test_a_mistake_is_named_at_its_place_with_an_edit_that_fixes_it(
-    look: Look, text: str, place: tuple[int, int], meant: object
+    look: Look, text: str, place: tuple[int, int], data: object
 ) -> None:
     refusal = refused(text)
     mistake = look(refusal)
@@ -57,9 +57,9 @@ def test_a_mistake_is_named_at_its_place_with_an_edit_that_fixes_it(
     mark = mistake[1]
     assert isinstance(mark, Mark)
     assert (mark.line, mark.column) == place
-    if meant is not None:
+    if data is not None:
         edit = mistake[3]  # type: ignore[misc]
-        assert yaml.safe_load("\n".join(edit.get(number, line) for number, line in enumerate(refusal.lines))) == meant
+        assert yaml.safe_load("\n".join(edit.get(number, line) for number, line in enumerate(refusal.lines))) == data
 
 
 def test_a_conflict_of_versions_is_named_as_such() -> None:

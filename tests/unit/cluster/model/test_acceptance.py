@@ -41,6 +41,8 @@ def test_stand_ins_are_no_real_gpus(needed: Literal["any", "real"] | None, gpus:
     assert replace(PROGRAM, gpus=needed).has_gpus(node("w1", "worker", "10.0.0.2", gpus)) is right
 
 
-@pytest.mark.parametrize(("pytorch", "gpus", "whole"), [(True, None, True), (False, "any", True), (False, None, False)])
-def test_ranks_take_whole_gpus(pytorch: bool, gpus: Literal["any"] | None, whole: bool) -> None:
-    assert replace(PROGRAM, pytorch=pytorch, gpus=gpus).wants_whole_gpus is whole
+@pytest.mark.parametrize(
+    ("pytorch", "gpus", "result"), [(True, None, True), (False, "any", True), (False, None, False)]
+)
+def test_ranks_take_whole_gpus(pytorch: bool, gpus: Literal["any"] | None, result: bool) -> None:
+    assert replace(PROGRAM, pytorch=pytorch, gpus=gpus).wants_whole_gpus is result

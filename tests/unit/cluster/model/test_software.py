@@ -18,7 +18,7 @@ DEBIAN = OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2")
 
 
 @pytest.mark.parametrize(
-    ("path", "here"),
+    ("path", "local"),
     [
         ("/etc/chrony/chrony.conf", "/etc/chrony.d/chrony.conf"),
         ("/etc/chrony", "/etc/chrony.d"),
@@ -28,8 +28,8 @@ DEBIAN = OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2")
         ("/etc/ssh.service", "/etc/ssh.service"),
     ],
 )
-def test_a_path_goes_with_its_folder_and_its_unit(path: str, here: str) -> None:
-    assert OTHER.path(path) == here
+def test_a_path_goes_with_its_folder_and_its_unit(path: str, local: str) -> None:
+    assert OTHER.path(path) == local
     assert DEBIAN.path(path) == path
 
 

@@ -30,13 +30,13 @@ def test_a_level_is_left_out_where_it_joins_nothing_new(
 
 def test_the_rails_of_a_unit_are_one_group() -> None:
     fabric = rails(nodes=12)  # units of 8 nodes, four leaves each, 8 uplinks a leaf
-    units, whole = levels(fabric)
+    units, fabric_level = levels(fabric)
     assert [group.nodes for group in units.groups] == [names("gpu", 12)[:8], names("gpu", 12)[8:]]
     assert [[fabric.devices[switch].name for switch in group.switches] for group in units.groups] == [
         [f"compute-leaf-{number:03}" for number in range(first, first + 4)] for first in (1, 5)
     ]
     assert [group.up_gbps for group in units.groups] == [4 * 8 * 400.0] * 2
-    assert [group.up_gbps for group in whole.groups] == [0.0]
+    assert [group.up_gbps for group in fabric_level.groups] == [0.0]
 
 
 def test_a_leaf_pair_is_one_group() -> None:

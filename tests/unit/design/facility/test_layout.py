@@ -17,7 +17,7 @@ def item(u: int, height: int = 1, units: tuple[int, ...] = ()) -> Item:
 
 
 @pytest.mark.parametrize(
-    ("thing", "taken", "runs"),
+    ("thing", "units", "runs"),
     [
         (item(3, 2), (3, 4), ((3, 4),)),
         (item(1, units=(1, 2, 40)), (1, 2, 40), ((40,), (1, 2))),
@@ -25,9 +25,9 @@ def item(u: int, height: int = 1, units: tuple[int, ...] = ()) -> Item:
     ],
 )
 def test_units_of_an_item_run_from_the_top_down(
-    thing: Item, taken: tuple[int, ...], runs: tuple[tuple[int, ...], ...]
+    thing: Item, units: tuple[int, ...], runs: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert (thing.taken, thing.runs) == (taken, runs)
+    assert (thing.taken, thing.runs) == (units, runs)
 
 
 def filling(*items: Item) -> Filling:
