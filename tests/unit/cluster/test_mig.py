@@ -10,8 +10,9 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
-from hpcforge.cluster.mig import MigInstance, placed
+from hpcforge.cluster.mig import MigInstance, mig_findings, placed
 from tests.support.shipped import ROOT
+from tests.unit.blueprint.drafts import draft, errors, places
 
 GPUS = load_catalog().gpus
 
@@ -80,3 +81,35 @@ def test_a_node_with_fewer_gpus_keeps_the_layout_of_those_that_it_has(tmp_path: 
     (tmp_path / "b.yaml").write_text(text + fewer.replace("h100-sxm", "l40s"))
     gpus = load(tmp_path / "b.yaml").cluster.by_name["b01"].gpus
     assert gpus and gpus.mig == ()
+
+
+@pytest.mark.parametrize(
+    ("hardware", "mig", "places_"),
+    [
+        ("dgx-h100", '{"all": {1g.10gb: 7}}', []),
+        ("dgx-h100", '{"0-1": {3g.40gb: 2}, "2": {7g.80gb: 1}}', []),
+        ("dgx-h100", '{"all": {1g.10gb: 6, 2g.20gb: 1}}', ["mig.all"]),  # slices
+        ("dgx-h100", '{"all": {1g.10gb+me: 2}}', ["mig.all"]),  # one alone has the media engines
+        ("dgx-h100", '{"all": {4g.40gb: 2}}', ["mig.all"]),  # it starts at slice 0
+        ("dgx-h100", '{"all": {1g.20gb: 1, 9g.10gb: 1}}', None),  # no profile at all
+        ("dgx-h100", '{"all": {1g.5gb: 1}}', ["mig.all.1g.5gb"]),
+        ("dgx-h100", '{"0-3": {7g.80gb: 1}, "3": {7g.80gb: 1}}', ["mig.3"]),
+        ("dgx-h100", '{"8": {7g.80gb: 1}}', ["mig.8"]),
+        ("generic-2u", '{"all": {7g.80gb: 1}}', ["mig"]),
+        ("generic-2u, gpus: {model: l40s, count: 2}", '{"all": {7g.80gb: 1}}', ["mig"]),
+    ],
+)
+def test_a_layout_that_gpus_cannot_have_is_an_error(hardware: str, mig: str, places_: list[str] | None) -> None:
+    workers = ("hardware: rehearsal-node, gpus: {model: fake, count: 2}", f"hardware: {hardware}, mig: {mig}")
+    findings = places(mig_findings(draft(workers), load_catalog()))
+    assert findings == errors(*(f"nodes.w[01-04].{place}" for place in places_ or []))
+
+
+@pytest.mark.parametrize(("enforce", "wrong"), [("[cores, memory]", ["slurm.enforce"]), ("[gpus]", [])])
+def test_jobs_are_limited_to_their_instances(enforce: str, wrong: list[str]) -> None:
+    workers = (
+        "hardware: rehearsal-node, gpus: {model: fake, count: 2}",
+        'hardware: dgx-h100, mig: {"0": {7g.80gb: 1}}',
+    )
+    limited = ("  reserve:", f"  enforce: {enforce}\n  reserve:")
+    assert places(mig_findings(draft(workers, limited), load_catalog())) == errors(*wrong)

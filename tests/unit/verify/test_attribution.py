@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from hpcforge.cluster.launches import ProgramLaunch
+from hpcforge.cluster.model import Gpus
 from hpcforge.verify import submit
 from hpcforge.verify.attribution import (
     TIMED_OUT,
@@ -20,11 +21,13 @@ from hpcforge.verify.attribution import (
     last_words,
     next_command,
     required,
+    untrue,
+    without_gpus,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.step_output import RankEnd, RankExit, Transcript
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Assertion, Verdict
 from tests.unit.verify.conftest import Build
 
 
@@ -147,3 +150,30 @@ def test_last_words_are_slurms_or_those_of_the_program() -> None:
     assert last_words(Transcript(), ran).endswith("exit code 2: last")
     assert last_words(Transcript(slurm_errors=("refused",)), ran).endswith("exit code 2: refused")
     assert last_words(Transcript(), Completed(2, "", "")).endswith("exit code 2: without a word")
+
+
+@pytest.mark.parametrize(
+    ("real_gpus", "result", "blamed_"),
+    [
+        (8, {"device": "cpu"}, True),
+        (8, {"device": "cuda"}, False),
+        (8, None, False),
+        (0, {"device": "cpu"}, False),
+        (8, {"device": 7}, False),
+    ],
+)
+def test_ranks_that_computed_on_cpus_tested_no_gpu(
+    build: Build, real_gpus: int, result: dict[str, object] | None, blamed_: bool
+) -> None:
+    cluster = build(3, gpus=Gpus("h100", real_gpus) if real_gpus else Gpus("fake", 8))
+    assert cluster.acceptance
+    job = submit.launch(cluster, cluster.acceptance.tests[:1], ("w1", "w2", "w3"))
+    blame = without_gpus(job, Transcript(result=result))
+    assert (blame and blame.status) == ("unknown" if blamed_ else None)
+
+
+def test_the_first_assertion_that_does_not_hold_is_the_mistake() -> None:
+    good, bad = Assertion("a", 1.0, 1.0, 0.0, 0.1), Assertion("b", 1.0, 2.0, 1.0, 0.1)
+    assert untrue(Transcript(assertions=(good,))) is None
+    blame = untrue(Transcript(assertions=(good, bad)))
+    assert blame is not None and (blame.status, blame.node) == ("wrong", None)

@@ -57,6 +57,7 @@ def test_nodes_of_reservations_are_checked_at_their_place() -> None:
     [
         ("w01, start: 2027-03-01T08:00, duration: 01:00:00", "w01, start: 2027-03-01T08:59, duration: 01:00:00", True),
         ("w01, start: 2027-03-01T08:00, duration: 01:00:00", "w01, start: 2027-03-01T09:00, duration: 01:00:00", False),
+        ("w01, start: 2027-03-01T09:00, duration: 01:00:00", "w01, start: 2027-03-01T08:00, duration: 01:00:00", False),
         ("w01, start: 2027-03-01T08:00, duration: 01:00:00", "w02, start: 2027-03-01T08:00, duration: 01:00:00", False),
         ("w01, start: 2027-02-28T08:00, duration: 2-00:00:00", "w01, start: 2027-03-01T08:00, duration: 1:00:00", True),
         ("w01, start: 2027-03-01T08:00, duration: 01:00:00, flags: [maint]",
