@@ -49,7 +49,15 @@ def test_a_text_in_quotes_of_yaml(text: str, quoted: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "column"),
-    [('a: "b', 3), ('a: "b"', None), ("a: it's", None), ('a: b # "', None), ("a: ['b', 'c", 9), ("a: \"b'c", 3)],
+    [
+        ('a: "b', 3),
+        ('a: "b"', None),
+        ("a: it's", None),
+        ('a#: "b', 4),
+        ('a: b # "', None),
+        ("a: ['b', 'c", 9),
+        ("a: \"b'c", 3),
+    ],
 )
 def test_a_quote_that_its_line_leaves_open(line: str, column: int | None) -> None:
     assert lines.open_quote_of(line) == column

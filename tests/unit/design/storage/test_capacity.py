@@ -9,7 +9,7 @@ import pytest
 from hpcforge.blueprint.sections.hardware import Raid
 from hpcforge.design.storage import capacity
 from hpcforge.design.storage.capacity import grouped
-from tests.unit.design.storage.test_rules import OVER_FILES, TWO_NETWORKS, loaded
+from tests.unit.design.storage.test_rule_checks import OVER_FILES, TWO_NETWORKS, loaded
 
 
 def test_figures_by_hand(tmp_path: Path) -> None:
