@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -39,7 +40,13 @@ def refused(text: str) -> Refusal:
         (lines.no_key, "a:\n  b: 1\n c: 2\n", (3, 2), None),
         (lines.no_key, "  a: 1\nb: 2\n", (1, 3), {"a": 1, "b": 2}),
         (lines.no_key, 'a: "b" c\n', (1, 8), None),
+        (lines.no_key, "a: [1]]\n", (1, 7), {"a": [1]}),
+        (lines.no_key, "a: [1] c\n", (1, 8), None),
+        (lines.no_key, "a:\n  b: 1\n  - c\n", (3, 3), None),
+        (lines.no_key, "a:\n  - b: 1\n   - c: 2\n", (3, 4), {"a": [{"b": 1}, {"c": 2}]}),
+        (lines.no_key, 'a: "x\nb: "y"\n', (1, 4), None),
         (lines.outside, "a: 1\n...\nb: 2\n", (2, 1), None),
+        (lines.end_of_file, "a: {b: 'c, d: e}\nf: 1\n", (1, 8), None),
         (lines.end_of_file, 'a: "b\nc: 1\n', (1, 4), None),
         (lines.first_character, "a: @b\n", (1, 4), {"a": "@b"}),
         (lines.first_character, "a: `b`\n", (1, 4), {"a": "`b`"}),
@@ -71,3 +78,33 @@ def test_a_conflict_of_versions_is_named_as_such() -> None:
 @pytest.mark.parametrize("look", [lines.second_colon, lines.begun_without_colon, lines.outside, lines.open_quote])
 def test_without_such_a_mistake_nothing_is_claimed(look: Look) -> None:
     assert look(Refusal(("a: 1", "b: 2"), "x", 1, 0, None)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a:\n  b: 1\n c: 2\n", [3, 1]),
+        ("- a: 1\n b: 2\n", [3]),
+        ("a: 1\nb:\n  c: 2\n  d: 3\n e: 4\n", [3, 1]),
+        ("a:\n  - b: 1\n    c: 2\n   d: 3\n", [5, 1]),
+    ],
+)
+def test_a_key_between_two_columns_may_belong_to_either(text: str, columns: list[int]) -> None:
+    mistake = lines.no_key(refused(text))
+    assert mistake is not None
+    assert [int(column) for column in re.findall(r"column (\d+)", mistake[2] or "")] == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ('a: "b\nc: 1\n', 'a: "b"'),
+        ("a: {b: 'c, d: e}\nf: 1\n", "b: 'c', d: e}"),
+        ("a: {b: 'c}\nf: 1\n", "b: 'c'}"),
+        ('a: "b  # why\nc: 1\n', 'a: "b"  # why'),
+    ],
+)
+def test_a_quote_is_closed_where_the_text_most_likely_ends(text: str, closed: str) -> None:
+    mistake = lines.end_of_file(refused(text))
+    assert mistake is not None
+    assert f"`{closed}`" in (mistake[2] or "")
