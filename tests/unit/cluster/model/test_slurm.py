@@ -60,3 +60,14 @@ def test_a_block_has_its_nodes() -> None:
 def test_slurmctld_needs_the_qos_that_partitions_name(partition: Partition, names: tuple[str, ...]) -> None:
     made = tuple(SlurmAssociation(name, "") for name in ("qos high", "qos low", "account low"))
     assert slurm(partition, associations=made).partition_qos == names
+
+
+def test_a_partition_that_keeps_jobs_out_is_selective() -> None:
+    chosen = {
+        "AllowAccounts": "physics", "RootOnly": "yes", "minnodes": "4", "AllowGroups": "ALL", "ReqResv": "NO",
+        "MaxNodes": "UNLIMITED", "PriorityTier": "20",
+    }  # fmt: skip
+    of_each = {name: Partition("main", (), False, "INFINITE", settings=((name, chosen[name]),)) for name in chosen}
+    assert [name for name, partition in of_each.items() if partition.selective] == [
+        "AllowAccounts", "RootOnly", "minnodes",
+    ]  # fmt: skip

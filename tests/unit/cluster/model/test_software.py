@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hpcforge.cluster.model.software import Framework, Names, OperatingSystem, PyTorch, Service, Wheel
@@ -45,7 +47,10 @@ def test_packages_units_and_accounts_have_the_names_of_the_distribution() -> Non
 def test_versions_compare_as_numbers() -> None:
     assert (DEBIAN.slurm_version, DEBIAN.openssh_version) == ((22, 5), (9, 2))
     assert "SlurmctldHost" in (DEBIAN.slurm_settings or ())
-    assert OperatingSystem("debian", "12", "3.11", "1.2", "2.36", "9.2").slurm_settings is None
+    unknown = OperatingSystem("debian", "1", "3.11", "1.2", "2.36", "9.2")
+    assert (unknown.slurm_settings, unknown.package_accounts) == (None, {})
+    renamed = replace(DEBIAN, names=Names(accounts={"slurm": "slurmuser"}))
+    assert (set(DEBIAN.package_accounts), set(renamed.package_accounts)) == ({"slurm", "munge"}, {"slurmuser", "munge"})
 
 
 @pytest.mark.parametrize(
