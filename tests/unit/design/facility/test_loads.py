@@ -68,6 +68,18 @@ def test_what_is_not_known_is_named_once_and_the_rest_counted() -> None:
     assert [dict(inlets) for inlets in load.inlets] == [{"c20": 1}, {"c20": 1}]
 
 
+def test_plugs_of_the_next_rack_are_turned_by_one_phase() -> None:
+    load = rack_load(replace(RACK, ordinal=1), (machine(2),))
+    assert load.phases == ((0, 300, 0), (0, 0, 300))
+
+
+@pytest.mark.parametrize(("weight_kg", "unknown"), [(10, ()), (None, ("our-pdu",))])
+def test_the_weight_of_pdus_counts(weight_kg: float | None, unknown: tuple[str, ...]) -> None:
+    assert RACK.pdu
+    load = rack_load(replace(RACK, pdu=RACK.pdu.model_copy(update={"weight_kg": weight_kg})), (machine(2),))
+    assert (load.weight_kg, load.weight_unknown) == (10 + 2 * (weight_kg or 0), unknown)
+
+
 def test_racks_that_are_alike_have_one_load() -> None:
     first, second = load_racks(PLACED.room, PLACED.layout)
     assert first.load.pdu_w == pytest.approx((6000, 6000))
