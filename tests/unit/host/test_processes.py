@@ -59,6 +59,19 @@ def test_one_that_ignores_a_signal_gets_the_next(child: subprocess.Popen[str]) -
     assert child.wait() == -signal.SIGKILL
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs namespaces")
+def test_process_1_of_a_namespace_is_known_by_its_id_here() -> None:
+    with subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo $$; sleep 60"],
+        stdout=subprocess.PIPE, text=True,
+    ) as parent:  # fmt: skip
+        assert parent.stdout and parent.stdout.readline() == "1\n"
+        [child] = processes.children(parent.pid)
+        assert processes.init_of(parent.pid) == child
+        assert processes.init_of(child) is None
+        parent.kill()
+
+
 def test_a_condition_is_waited_for_until_its_time_is_up() -> None:
     answers = iter([False, False, True])
     assert processes.wait_until(lambda: next(answers), 10.0, every_s=0.0)

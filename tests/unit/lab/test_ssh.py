@@ -44,7 +44,7 @@ def test_a_machine_that_refuses_is_not_up(monkeypatch: pytest.MonkeyPatch) -> No
         raise ConnectionRefusedError
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    assert not greets("127.0.0.1")
+    assert greets("127.0.0.1") is False
 
 
 def test_other_host_keys_and_more_patience_may_be_given() -> None:
