@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from yaml import ScalarNode
+from yaml.resolver import Resolver
+
 from hpcforge.engines.ansible_jump import ssh_options
 from hpcforge.engines.tasks import Target
 
 _COLUMNS = 140  # width of a foldable line; ansible-lint allows 160
 _WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # YAML 1.1, which Ansible reads
+_RESOLVER = Resolver()
 
 
 def unsafe(value: Any) -> Any:
@@ -70,7 +74,8 @@ def _yaml(value: Mapping[str, object] | Sequence[object], indent: str) -> Iterat
     for key, item in entries:
         lead = f"{indent}-" if key is None else f"{indent}{_key(str(key))}:"
         if isinstance(item, str | Path):
-            yield from _folded(f"{lead} !unsafe ", str(item), f"{indent}  ")
+            mark = "!unsafe " if _is_text(str(item)) else ""  # with it, Ansible reads "0640" as a number
+            yield from _folded(f"{lead} {mark}", str(item), f"{indent}  ")
         elif item and isinstance(item, Mapping | list | tuple):
             yield lead
             yield from _yaml(item, f"{indent}  ")
@@ -81,6 +86,11 @@ def _yaml(value: Mapping[str, object] | Sequence[object], indent: str) -> Iterat
 def _key(text: str) -> str:
     plain = text.replace("_", "").replace("-", "").isalnum() and text.isascii() and text[0].isalpha()
     return text if plain and text.lower() not in _WORDS_OF_YAML else _quoted(text)
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether YAML reads a text without quotes as a string; no other can be a template."""
+    return bool(_RESOLVER.resolve(ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str")  # type: ignore[no-untyped-call]
 
 
 def _quoted(text: str) -> str:

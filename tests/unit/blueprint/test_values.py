@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from hpcforge.blueprint import inventory, suggestions, values
+from hpcforge.blueprint import inventory, values
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.sections import fabrics
@@ -66,56 +66,6 @@ def test_a_value_that_cannot_be_is_answered_with_one_that_can(name: str, kind: A
         TypeAdapter(kind).validate_python("\x00 ?")
     [error] = refused.value.errors()
     assert error["ctx"]["hint"], name
-
-
-@pytest.mark.parametrize(
-    ("guess", "text", "right"),
-    [
-        (suggestions.whole, "010", "10"),
-        (suggestions.whole, "1,024", "1024"),
-        (suggestions.whole, "0x7d1", "2001"),
-        (suggestions.whole, "4.0", "4"),
-        (suggestions.whole, "2TB", None),
-        (suggestions.whole, "1.5", None),
-        (suggestions.number, "1,35", "1.35"),
-        (suggestions.number, "80 %", "0.8"),
-        (suggestions.number, ".8", "0.8"),
-        (suggestions.duration, "10m", "10min"),
-        (suggestions.duration, "90", "90s"),
-        (suggestions.duration, "2 hours", "2h"),
-        (suggestions.duration, "00:10:00", "10min"),
-        (suggestions.duration, "1 fortnight", None),
-        (suggestions.time_limit, "48:00:00", "2-00:00:00"),
-        (suggestions.time_limit, "90", "01:30:00"),
-        (suggestions.time_limit, "UNLIMITED", "infinite"),
-        (suggestions.counted, "8x400G", "8 x 400G"),
-        (suggestions.mac, "3C-EC-EF-12-34-56", "3c:ec:ef:12:34:56"),
-        (suggestions.camel_case, "tree_width", "TreeWidth"),
-        (suggestions.name, "My Cluster,", "my-cluster"),
-        (suggestions.pairs, "gres/gpu=2", "{gpu: 2}"),
-        (suggestions.pairs, "cpu=16,gres/gpu=2, node = 1", "{cpu: 16, gpu: 2, node: 1}"),
-        (suggestions.pairs, "gpu:2", None),
-        (suggestions.pairs, "cpu=16,2", None),
-    ],
-)
-def test_what_was_meant(guess: Any, text: str, right: str | None) -> None:
-    assert guess(text) == right
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "number"),
-    [
-        ("interval_s", "30m", "1800: interval_s is in seconds"),
-        ("interval_s", "1h", "3600: interval_s is in seconds"),
-        ("interval_min", "90 s", None),
-        ("keep_days", "48 hours", "2: keep_days is in days"),
-        ("repeat_h", "1d", "24: repeat_h is in hours"),
-        ("cores", "30m", None),
-        ("interval_s", "soon", None),
-    ],
-)
-def test_a_time_is_written_in_the_unit_of_its_key(key: str, text: str, number: str | None) -> None:
-    assert suggestions.in_unit(key, text) == number
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster.load import load
 from hpcforge.cluster.machines import groups, machine
-from hpcforge.cluster.model import Cluster, Partition
+from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.select import select
 
 TEXT = """\
@@ -200,17 +200,6 @@ def test_accounts_and_qos_of_a_partition_are_those_of_the_blueprint(
     [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
     assert (error.message, error.line) == (message, TEXT[: TEXT.index("PriorityTier")].count("\n") + 1)
     assert hint is None or error.hint == hint
-
-
-def test_a_partition_that_keeps_jobs_out_is_selective() -> None:
-    chosen = {
-        "AllowAccounts": "physics", "RootOnly": "yes", "minnodes": "4", "AllowGroups": "ALL", "ReqResv": "NO",
-        "MaxNodes": "UNLIMITED", "PriorityTier": "20",
-    }  # fmt: skip
-    of_each = {name: Partition("main", (), False, "INFINITE", settings=((name, chosen[name]),)) for name in chosen}
-    assert [name for name, partition in of_each.items() if partition.selective] == [
-        "AllowAccounts", "RootOnly", "minnodes",
-    ]  # fmt: skip
 
 
 ACCOUNTED = TEXT.replace("time: {on: head}", "time: {on: head}, accounting: {on: head}").replace(

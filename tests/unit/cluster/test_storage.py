@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import pytest
 
-from hpcforge.catalog import load_catalog
-from hpcforge.catalog.file_systems import FileSystemKind
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.node import unit_files
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
-from hpcforge.yaml_folder import Folder
 
-KINDS = load_catalog().file_systems
 BLUEPRINT = Path(__file__).parents[1] / "roles" / "blueprints" / "storage.yaml"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
     return load(BLUEPRINT).cluster
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_kind_is_right_by_itself(name: str) -> None:
-    kind = KINDS[name]
-    assert kind.address is None or re.fullmatch(kind.address.pattern, kind.address.example)
-    assert "*" in kind.sources
-    assert not set(kind.options) & set(kind.refused)
-    assert not (kind.mounted_by and (kind.packages or kind.options or kind.served))
-    assert kind.mounted_by or {"nosuid", "nodev"} <= set(kind.options)
-
-
-def test_a_kind_more_is_a_file_more(tmp_path: Path) -> None:
-    (tmp_path / "orangefs.yaml").write_text(
-        "description: OrangeFS\ntype: pvfs2\npackages: [orangefs-client]\noptions: [nosuid]\nsources: {'*': here}\n"
-        "address: {pattern: 'tcp://.+', form: 'tcp://SERVER:PORT/NAME', example: 'tcp://s:3334/fs'}\n"
-    )
-    kinds = Folder(tmp_path, FileSystemKind)
-    assert kinds["orangefs"].packages == ("orangefs-client",)
-    assert kinds.get("nfs") is None
 
 
 def test_what_of_ours_is_mounted(cluster: Cluster) -> None:

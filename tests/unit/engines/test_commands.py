@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines.commands import PROGRAMS, command_line, explain, order, read
-from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target, result
+from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target
 
 TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
 HOSTILE = ["$(touch /tmp/owned)", "a'b", "`id`", "", "new\nline", "-n", "{{ 1 }}", "é"]
@@ -80,8 +80,3 @@ def test_the_node_itself_has_time_to_end_a_command_that_is_late() -> None:
 )
 def test_ends_are_explained(rc: int | None, stderr: str, wall_s: float, expected: str | None) -> None:
     assert explain(TARGET, rc, stderr, 60.0, wall_s) == expected
-
-
-def test_a_reason_makes_a_node_unreachable() -> None:
-    assert result(reason="link")["unreachable"] is True
-    assert result(ok=True)["unreachable"] is False

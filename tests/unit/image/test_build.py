@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcforge.host import package_sources
-from hpcforge.image import recipe, store
-from hpcforge.image.apt import file_of, preferences
+from hpcforge.image import store
 from hpcforge.image.build import Tell, build, installed, pack
 from hpcforge.image.errors import ImageError
-from hpcforge.image.long_commands import watched
 from tests.support.images import LOCK, MANIFEST
 
 EPOCH_S = 1_700_000_000
@@ -42,32 +39,6 @@ def test_the_archive_of_a_tree_knows_neither_when_nor_in_which_order_it_was_writ
     assert archives[0].read_bytes() != archives[1].read_bytes()
 
 
-def test_a_program_that_fails_is_told_with_the_end_of_what_it_said(tmp_path: Path) -> None:
-    with pytest.raises(ImageError) as caught:
-        watched(["sh", "-c", "seq 40; exit 7"], tmp_path, lambda: None)
-    said = str(caught.value)
-    assert said.startswith("`sh` failed with exit code 7\n26\n")
-    assert said.endswith("\n40")
-
-
-def test_a_program_is_ended_when_we_are(tmp_path: Path) -> None:
-    def interrupt() -> None:
-        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        watched(["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 600"], tmp_path, interrupt)
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
-
-
-def test_nothing_but_what_is_locked_can_be_chosen() -> None:
-    assert preferences(LOCK.packages).split("\n\n") == [
-        "Package: *\nPin: release *\nPin-Priority: -1",
-        "Package: munge\nPin: version 0.5.15-2\nPin-Priority: 1001\n",
-    ]
-    assert file_of(replace(LOCK.packages[0], version="1:2-3")) == "munge_1%3a2-3_amd64.deb"
-
-
 def test_a_kernel_that_no_source_has_is_an_error_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,31 +60,6 @@ def test_packages_of_a_tree_are_those_that_are_installed(tmp_path: Path) -> None
     states = {"munge": "install ok installed", "gone": "deinstall ok config-files", "half": "install ok unpacked"}
     (folder / "status").write_text("".join(entry.format(name, state) for name, state in states.items()))
     assert [(one.name, one.version, one.architecture) for one in installed(tmp_path)] == [("munge", "1:2-3", "amd64")]
-
-
-@pytest.mark.parametrize("release", ["a", "b c"])
-def test_a_unit_that_a_role_starts_is_not_enabled_by_its_package(tmp_path: Path, release: str) -> None:
-    """The script of the recipe, with a chroot that enables two units as packages do."""
-    root, here = tmp_path / release / "tree", tmp_path / release
-    wants = root / "etc/systemd/system/multi-user.target.wants"
-    wants.mkdir(parents=True)
-    (wants / "ssh.service").symlink_to("/lib/systemd/system/ssh.service")
-    (here / "packages").write_text("chrony\nlogrotate\n")
-    (here / "units").write_text("chrony.service\nssh.service\n")
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    (bin_folder / "chroot").write_text(
-        '#!/bin/sh\nset -e\nroot=$1; shift; echo "$@" > "$root/said"; cd "$root/etc/systemd/system"\n'
-        "ln -s /lib/systemd/system/chrony.service multi-user.target.wants/\n"
-        "ln -s /lib/systemd/system/chrony.service chronyd.service\n"
-        "ln -s /lib/systemd/system/logrotate.timer .\n"
-    )
-    (bin_folder / "chroot").chmod(0o755)
-    env = {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    subprocess.run(["sh", "-c", recipe.PACKAGES, "sh", root, here], check=True, env=env)
-    assert (root / "said").read_text().split()[-2:] == ["chrony", "logrotate"]
-    links = {path.name for path in (root / "etc/systemd/system").rglob("*") if path.is_symlink()}
-    assert links == {"ssh.service", "logrotate.timer"}
 
 
 def test_an_image_s_folder_is_beside_the_base_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

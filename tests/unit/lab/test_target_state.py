@@ -10,7 +10,6 @@ import pytest
 from hpcforge.lab import lab as labs
 from hpcforge.lab import state, target_state
 from hpcforge.lab.errors import LabError, UnknownKindError
-from hpcforge.lab.lab import ssh_argv
 from hpcforge.lab.packages import choose_cache, served_caches
 from hpcforge.lab.state import Lab, LabNode
 
@@ -177,16 +176,6 @@ def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
             verb("lab-one")
         assert "the version of hpcforge that started it" in error.value.hint
     assert (lab().directory / "lab.json").read_text() == before
-
-
-def test_ssh_checks_host_keys_and_quotes() -> None:
-    argv = ssh_argv(lab(), "w01", ["echo", "a b; $(id)"])
-    assert argv[:3] == ["ssh", "-F", "/dev/null"]
-    assert "StrictHostKeyChecking=yes" in argv
-    assert argv[-2:] == ["ops@10.77.8.11", "echo 'a b; $(id)'"]
-    assert ssh_argv(lab(), "head")[-1] == "ops@10.77.8.10"
-    with pytest.raises(LabError, match="has no node 'w09'"):
-        ssh_argv(lab(), "w09")
 
 
 def test_the_first_free_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node import backups, bundle, contact, events, facts, files, main, observe, ownership, receipt
+from hpcforge.node import backups, bundle, contact, events, files, main, observe, ownership, receipt
 from tests.support.node_program import put_file, taken
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
@@ -146,46 +146,6 @@ def test_an_unexpected_exception_shows_no_content(heard):
     assert failed["error"] == "AttributeError: 'types.SimpleNamespace' object has no attribute 'digest'"
     assert (heard[-1]["event"], heard[-1]["failed"]) == ("done", ["one"])
     assert "S3CRET" not in str(heard)
-
-
-def test_a_python_that_is_too_old_says_so(capsys, monkeypatch):
-    scope: dict[str, Any] = {"__name__": "hpcforge.node.start"}
-    exec(bundle.sources()["hpcforge.node.start"], scope)
-    monkeypatch.setitem(scope, "OLDEST", (4, 0))
-    scope["start"]({"modules": {}, "request": {}})
-    failed, done = map(json.loads, capsys.readouterr().out.splitlines())
-    assert "and 4.0 is needed" in failed["error"]
-    assert done["event"] == "done"
-
-
-def test_texts_are_plain():
-    assert events.readable(b"\x1b[1;31mred\x1b[0m\r\nnext\x00\x07\xff\n") == "red\nnext\ufffd"
-    assert len(events.readable("x" * 10000)) < 5000
-    assert events.explain(FileNotFoundError(2, "No such file or directory", "/x")) == "No such file or directory: /x"
-
-
-def test_roles_that_need_a_failed_one_are_skipped(report, heard):
-    report.failed("a", "unit", "x.service", "no")
-    work = [{"role": "b", "needs": ["a"]}, {"role": "c", "needs": ["b"]}, {"role": "d", "needs": ["elsewhere"]}]
-    assert [report.goes_on(one) for one in work] == [False, False, True]
-    assert [(one["role"], one["because"]) for one in heard if one["event"] == "skipped"] == [("b", "a"), ("c", "b")]
-    report.done(["a", "b", "c", "d"], False, {})
-    assert (heard[-1]["failed"], heard[-1]["skipped"]) == (["a"], ["b", "c"])
-
-
-def test_facts_are_parsed(tmp_path):
-    release = facts.os_release("ID=debian\nVERSION_ID=\"12\"\n# comment\nNAME='Debian'\n")
-    assert (release["ID"], release["VERSION_ID"], release["NAME"]) == ("debian", "12", "Debian")
-    assert facts.memory_kib("MemFree: 1 kB\nMemTotal:       24684096 kB\n") == 24684096
-    for index, (vendor, kind) in enumerate([("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x030000")]):
-        device = tmp_path / f"0000:0{index}:00.0"
-        device.mkdir()
-        (device / "vendor").write_text(vendor + "\n")
-        (device / "class").write_text(kind + "\n")
-    assert facts.nvidia_gpus(tmp_path) == 1
-    assert facts.nvidia_gpus(tmp_path / "none") == 0
-    (tmp_path / "fakegpu0").touch()  # a plain file is no GPU
-    assert facts.fake_gpus(tmp_path) == 0
 
 
 def first_contact(path: str, argument: str, payload: str) -> subprocess.CompletedProcess[str]:

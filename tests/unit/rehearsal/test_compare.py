@@ -12,7 +12,6 @@ from hpcforge.cli import rehearse_compare
 from hpcforge.cli.site import lab_facts
 from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
-from hpcforge.rehearsal.lab_facts import as_elsewhere
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import left_out, rehearsed_roles
 from hpcforge.report.rehearsal_text import compared_text
@@ -150,11 +149,3 @@ def test_a_role_that_needs_a_kernel_is_left_out_of_containers_alone(tmp_path: Pa
     assert there is not None and "snoop" not in there.sentence  # others need what no rehearsal has
     by_name = {role.name: role for role in rehearsed_roles(roles, boots=True)}
     assert by_name["snoop"].spec.on != "false" and by_name["tuning"].spec.on == "false"
-
-
-def test_a_text_is_moved_with_the_lab(dgx: Loaded) -> None:
-    lab = lab_facts(dgx, None)
-    text = "10.77.0.10 10.77.0.[14-16] 10[.]77[.]0[.]3 10\\.77\\.0 2.0.77.10.in-addr.arpa 110.77.0.1 10.20.77.1"
-    assert as_elsewhere(lab, text) == (
-        "198.18.0.10 198.18.0.[14-16] 198[.]18[.]0[.]3 198\\.18\\.0 2.0.18.198.in-addr.arpa 110.77.0.1 10.20.77.1"
-    )

@@ -229,10 +229,3 @@ def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
     argv = ["awk", f"{named(patterns)} {{print $4}}"]
     picked = subprocess.run(argv, input=listed, capture_output=True, text=True, check=True, timeout=60).stdout
     assert set(picked.split()) == set(filter(of_driver, names))
-
-
-@pytest.mark.parametrize("archive", sorted(load_archives()))
-def test_pins_have_no_regular_expression_which_apt_would_compile_for_each_name(archive: str) -> None:
-    known = load_archives()[archive]
-    pinned = (known.pinned, known.pinned_modules, known.pinned_dcgm, known.pinned_container_toolkit)
-    assert not [name for names in pinned for name in names if "/" in name]

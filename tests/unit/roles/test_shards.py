@@ -6,11 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.cluster.shards import shards
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired
 
@@ -64,17 +61,3 @@ def test_without_any_slurm_hears_nothing_of_shards(compiled: Compiled) -> None:
     conf = lines(desired, "slurm.conf")
     assert {"GresTypes=gpu", "AccountingStorageTRES=gres/gpu"} <= set(conf)
     assert not [line for line in (*conf, *lines(desired, "gres.conf")) if "shard" in line and line[0] != "#"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "count", "each"),
-    [
-        ({"all": 4}, 2, (4, 4)),
-        ({"0,2": 8, "3": 2}, 4, (8, 0, 8, 2)),
-        ({"0,2": 8, "3": 2}, 2, (8, 0)),  # an override: two are away
-        ({"2-3": 8}, 2, ()),
-        ({}, 2, ()),
-    ],
-)
-def test_gpus_have_the_shards_that_are_said_of_them(asked: dict[str, int], count: int, each: tuple[int, ...]) -> None:
-    assert shards(asked, count) == each

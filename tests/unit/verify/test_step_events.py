@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hpcforge.verify import submit
-from hpcforge.verify.attribution import Blame, blamed
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_events import TaskLayout, events_of, step_events
 from hpcforge.verify.step_output import read
@@ -43,20 +42,6 @@ def test_an_event_of_a_rank_is_about_the_node_of_its_task(build: Build, event: s
     assert only(torchrun(build), Completed(1, stdout, "")).node == "w3"
 
 
-@pytest.mark.parametrize("event", ["failed", "wrong", "overdue"])
-def test_a_rank_of_another_node_is_not_believed(build: Build, event: str) -> None:
-    honest = "".join(line(task, event="node", host=f"w{task + 1}") for task in range(3))
-    for rank in (0, 3, 6, -1, True, 4.0):
-        stdout = honest + line(2, event=event, rank=rank, host="w2", error="x", limit_s=1)
-        seen = read(Completed(1, stdout, ""), "allreduce", THREE)
-        assert not (seen.failed or seen.wrong or seen.overdue)
-
-
-def test_a_rank_is_where_its_task_is_whatever_started_claims() -> None:
-    stdout = line(1, event="started", rank=2, host="w2") + line(2, event="started", rank=2, host="w3")
-    assert read(Completed(1, stdout, ""), "allreduce", THREE).started == {2: "w2"}
-
-
 def test_exit_codes_of_another_nodes_ranks_are_not_believed(build: Build) -> None:
     report = "  rank      : {} (local_rank: 0)\n2:   exitcode  : -9 (pid: 6)\n"
     job = torchrun(build)
@@ -65,14 +50,6 @@ def test_exit_codes_of_another_nodes_ranks_are_not_believed(build: Build) -> Non
     assert (told.status, told.rank, told.node) == ("failed", None, None)
     own = only(job, Completed(1, started, "2: " + report.format(5)))
     assert (own.detail, own.rank, own.node) == ("killed by SIGKILL", 5, "w3")
-
-
-def test_only_the_node_of_rank_0_reports_for_all() -> None:
-    said_by_others = line(2, event="measurement", busbw_gb_per_s=1e9) + line(2, event="result", world_size=6)
-    seen = read(Completed(0, said_by_others, ""), "allreduce", THREE)
-    assert (seen.measurements, seen.result) == ((), None)
-    of_rank_0 = line(0, event="measurement", busbw_gb_per_s=1.5, host="w2")
-    assert read(Completed(0, of_rank_0, ""), "allreduce", THREE).measurements == ({"busbw_gb_per_s": 1.5},)
 
 
 def test_rank_0_cannot_report_the_numbers_of_another_node(build: Build) -> None:
@@ -126,12 +103,6 @@ def test_what_slurm_says_itself_is_believed_of_nodes_of_the_job(build: Build) ->
     assert only(job, Completed(1, "", "srun: error: Node failure on w9\n")).node is None
 
 
-@pytest.mark.parametrize("separator", ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
-def test_no_character_of_a_task_makes_a_line_with_another_label(separator: str) -> None:
-    forged = f'2: x{separator}1: {{"event": "failed", "rank": 2, "host": "w2", "error": "x"}}\n'
-    assert read(Completed(1, forged, ""), "allreduce", THREE).failed == ()
-
-
 def test_a_task_that_names_another_node_is_not_believed(build: Build) -> None:
     job = launched(with_test(build(3), DISK))
     failed: dict[str, Any] = {"event": "failed", "error": "x"}
@@ -146,14 +117,6 @@ def test_where_slurm_has_another_order_each_node_speaks_for_itself() -> None:
     seen = read(Completed(1, stdout, ""), "allreduce", THREE)
     assert [(end.rank, end.host) for end in seen.failed] == [(4, "w3")]
     assert step_events(stdout.replace('"w2"', '"w1"'), THREE).places == {}
-
-
-def test_a_blame_of_a_node_that_is_not_in_the_job_names_none(build: Build) -> None:
-    verdict = Verdict("allreduce", "passed", ("w1", "w2", "w3"))
-    for node in ("ALL", "w[1-3]", "w4"):
-        told = blamed(torchrun(build), verdict, Blame("failed", "x", None, node))
-        assert (told.status, told.node) == ("failed", None)
-    assert blamed(torchrun(build), verdict, Blame("failed", "x", None, "w2")).node == "w2"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hpcforge.cluster.model import Cluster, Gpus
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_events import TaskLayout
-from hpcforge.verify.step_output import clean, read
+from hpcforge.verify.step_output import read
 from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.verdicts import Assertion, Verdict, summary_line
 from tests.support.long_hostlists import LONG
@@ -301,10 +301,6 @@ def test_what_nodes_say_is_harmless_on_a_terminal(job: submit.Launch) -> None:
     assert len(verdict.detail) <= 300
     assert verdict.node
     assert verdict.node.isprintable()
-
-
-def test_clean() -> None:
-    assert clean("a\n b\x1b[31m\tc") == "a b [31m c"
 
 
 def test_a_node_whose_launcher_was_killed_alone_is_blamed(job: submit.Launch) -> None:

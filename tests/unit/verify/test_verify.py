@@ -16,7 +16,6 @@ from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import jobs, launches
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner, stamped
-from hpcforge.verify.jobs import busy
 from hpcforge.verify.launches import watched
 from hpcforge.verify.submit import PORTS
 from hpcforge.verify.verify import LaunchOptions, verify
@@ -167,16 +166,6 @@ def test_each_wait_prints_what_for_and_how_long_at_most(build: Build, monkeypatc
     assert "waiting: Priority; at most 60 s" in told
 
 
-def test_a_wait_is_printed_every_thirty_seconds() -> None:
-    told: list[str] = []
-    times = iter([0.0, 5.0, 29.9, 30.0, 31.0, 59.9, 61.0, 62.0])
-    hold = jobs.HeldAllocation(ScriptedHead(), "12", time.monotonic() + 600, told.append)
-    stay = hold.waiting("6 ranks on w[01-03]", 1200, lambda: next(times))
-    for _ in range(7):
-        stay()
-    assert told == [f"waiting for 6 ranks on w[01-03]: {waited} s of at most 1200 s" for waited in (30, 61)]
-
-
 def test_tests_of_other_nodes_have_a_launch_of_their_own(build: Build) -> None:
     cluster = build()
     assert cluster.acceptance
@@ -312,21 +301,6 @@ def test_pending_for_users_jobs_alone_is_told_apart(
     head = ScriptedHead(squeue=[ok(f"12|PENDING|{reason}\n")], occupants=[ok(occupants)], sinfo=[ok(sinfo)])
     verdicts = verify(build(), head, {}, quiet, options=LaunchOptions(pending_s=0.1))
     assert [(one.status, one.waits_for) for one in verdicts] == [("pending", waits_for)] * 2
-
-
-def test_whom_jobs_hold() -> None:
-    said = "20|ada|train|w[1-2]\n21|bob|a|b|w2\n22|tests|hpcforge-allreduce|w3\nodd\n23|x|y|\n24|x|y|w[2-\n"
-    head = ScriptedHead(squeue=[ok(said)])
-    assert busy(head, ["w2", "w3"], "tests") == {"w2": "job 20, ada's train"}
-    assert busy(head, ["w1", "w2"], "tests")["w1"] == "job 20, ada's train"
-    assert busy(ScriptedHead(squeue=[ok("25|eve|hpcforge-allreduce|w3\n")]), ["w3"], "tests") == {
-        "w3": "job 25, eve's hpcforge-allreduce"
-    }
-
-
-def test_nodes_whose_jobs_are_not_listed_count_as_held() -> None:
-    head = ScriptedHead(squeue=[Completed(127, "", "sh: squeue: not found")])
-    assert busy(head, ["w1"], "tests") == {"w1": "a job that squeue may not list: sh: squeue: not found"}
 
 
 def test_the_sets_of_a_test_have_a_launch_and_a_verdict_each(build: Build) -> None:
@@ -629,24 +603,3 @@ def test_extra_arguments_reach_one_test_program(build: Build) -> None:
     verify(build(), head, {}, quiet, options=LaunchOptions(extra_args={"allreduce": ["--inject", "die:1"]}))
     step = next(argv for argv in reversed(head.asked) if argv[0] == "timeout")
     assert step.index("allreduce") < step.index("--inject") < step.index("--next")
-
-
-def test_several_jobs_are_asked_for_in_one_query() -> None:
-    head = ScriptedHead(squeue=[ok("1|RUNNING|None\n2|PENDING|Priority\n")])
-    seen = jobs.states(head, ["1", "2", "3"])
-    assert len(head.asked) == 1
-    assert [state.state for state in seen.values()] == ["RUNNING", "PENDING", "GONE"]
-
-
-def test_a_silent_squeue_is_not_taken_for_the_end_of_jobs() -> None:
-    head = ScriptedHead(squeue=[Completed(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n")])
-    assert jobs.states(head, ["1"])["1"].waiting
-
-
-def test_unusable_nodes_are_told_with_slurms_reason() -> None:
-    rows = "w1|idle|none\nw2|drained|bad memory\nw3|idle*|none\nw4|mixed|none\nw5|down*|Not responding\nother|down|x\n"
-    assert jobs.unusable(ScriptedHead(sinfo=[ok(rows)]), [f"w{number}" for number in range(1, 6)]) == {
-        "w2": "drained: bad memory",
-        "w3": "not responding",
-        "w5": "not responding: Not responding",
-    }

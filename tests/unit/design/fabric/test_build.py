@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.fabrics import moves
 from hpcforge.design.fabric.graph import Fabric, oversubscription
-from hpcforge.design.fabric.spec import CannotBuildError, Model, OtherEnd
+from hpcforge.design.fabric.spec import CannotBuildError, OtherEnd
 from hpcforge.design.fabric.summary import metrics
-from tests.unit.design.fabric.asks import asked, blueprint, built, loaded, names, switches
+from tests.unit.design.fabric.asks import asked, built, switches
 
 
 def plugged(fabric: Fabric, end: str) -> list[str]:
@@ -32,61 +31,6 @@ def up(fabric: Fabric, switch: str) -> list[str]:
     return [fabric.port_label(number, c.a_port) for c in fabric.cables if c.a == number and c.kind in kinds]
 
 
-def test_two_ports_of_a_cage_are_printed_with_a_slash() -> None:
-    model = Model("qm9700", 64, 64, per_cage=2)
-    fabric = built(64, rails=8, leaf=model, spine=model)
-    assert plugged(fabric, "n00001") == [f"f-leaf-{rail:03} 1/1" for rail in range(1, 9)]
-    assert plugged(fabric, "n00064")[0] == "f-leaf-009 16/2"
-    assert up(fabric, "f-leaf-001")[0] == "17/1"
-    assert fabric.port_label(fabric.index["n00001"], 3) == "rail 3"
-
-
-def test_lanes_of_a_broken_out_port_are_printed_with_a_slash() -> None:
-    """21 ports of 32, each split in two, take 42 ends; 11 uplinks at twice the rate are 2:1."""
-    fabric = built(80, 32, topology="fat-tree", breakout=2, leaf_oversubscription=2.0)
-    assert (fabric.end_ports, switches(fabric)) == (21, (2, 1, 0))
-    assert [plugged(fabric, name)[0] for name in ("n00001", "n00002", "n00003", "n00042", "n00043")] == [
-        "f-leaf-001 1/1",
-        "f-leaf-001 1/2",
-        "f-leaf-001 2/1",
-        "f-leaf-001 21/2",
-        "f-leaf-002 1/1",
-    ]
-    assert up(fabric, "f-leaf-001") == [str(port) for port in range(22, 33)]
-    assert fabric.port_label(fabric.index["n00001"], 1) == "link 1"
-
-
-def test_a_cage_of_two_ports_each_split_in_two() -> None:
-    model = Model("qm9700", 64, 64, per_cage=2)
-    fabric = built(100, topology="fat-tree", breakout=2, leaf=model, spine=model)
-    assert [plugged(fabric, name)[0].rpartition(" ")[2] for name in names(5)] == [
-        "1/1/1",
-        "1/1/2",
-        "1/2/1",
-        "1/2/2",
-        "2/1/1",
-    ]
-
-
-def test_a_switch_with_ports_for_uplinks_uses_them(tmp_path: Path) -> None:
-    """SN2201: 48 x 1 Gb/s are 0.48 of one uplink of 100 Gb/s; two are used, so that one may fail."""
-    text = "  oob: {kind: ethernet, rate_gbps: 1, topology: fat-tree, switch: sn2201, spine_switch: sn4600}"
-    [fabric] = loaded(blueprint(tmp_path, text, 99)).fabrics
-    assert switches(fabric) == (3, 1, 0)
-    assert (fabric.end_ports, fabric.uplink_rate_gbps) == (48, 100)
-    assert [up(fabric, f"oob-leaf-00{number}") for number in (1, 3)] == [["49", "50"]] * 2
-    assert plugged(fabric, "w00048") == ["oob-leaf-002 1"]
-
-
-@pytest.mark.parametrize(("switch", "uplinks"), [("sn2410", 8), ("sn3420", 12), ("arista-7050sx3-48yc8", 8)])
-def test_nodes_of_25_gbe_are_on_switches_of_the_catalog(tmp_path: Path, switch: str, uplinks: int) -> None:
-    """48 x 25 Gb/s are 12 uplinks of 100 Gb/s; of a switch with 8 it takes 32 ports for as much to go up as down."""
-    text = f"  ether: {{kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: {switch}, spine_switch: sn4600}}"
-    [fabric] = loaded(blueprint(tmp_path, text, 99)).fabrics
-    assert (fabric.end_ports, fabric.rate_gbps, fabric.uplink_rate_gbps) == (4 * uplinks, 25, 100)
-    assert up(fabric, "ether-leaf-001") == [str(49 + link) for link in range(uplinks)]
-
-
 def test_other_ends_take_what_nodes_leave_then_leaves_of_their_own() -> None:
     """Three places are left on each of two leaves; the seventh link has a third leaf, under the same spines."""
     ends = tuple(OtherEnd(f"storage-{number}", 1) for number in range(7))
@@ -103,17 +47,6 @@ def test_a_leaf_pair_has_a_link_of_every_node_on_either() -> None:
     fabric = built(16, 32, topology="leaf-pair", rails=2, peer_links=4)
     assert plugged(fabric, "n00016") == ["f-leaf-001 16", "f-leaf-002 16"]
     assert up(fabric, "f-leaf-001") == ["29", "30", "31", "32"]
-
-
-def test_nodes_of_the_blueprint_may_be_other_ends(tmp_path: Path) -> None:
-    text = (
-        "  compute: {kind: infiniband, rate_gbps: 400, topology: rail-optimised, rails: 8, switch: qm9700, nodes: all, "
-        "subnet_manager: head01, endpoints: {sm: {nodes: head01}}}"
-    )
-    [fabric] = loaded(blueprint(tmp_path, text, 31)).fabrics
-    assert fabric.devices[31].name == "head01"
-    assert (fabric.devices[31].kind, fabric.cable_counts["other_leaf"]) == ("endpoint", 1)
-    assert plugged(fabric, "head01") == ["compute-leaf-001 16/2"]
 
 
 # Kim et al., ISCA 2008: a dragonfly with p = h = 4, a = 8 of switches of 15 ports scales to 1,056 ends in 33 groups.
@@ -139,17 +72,6 @@ def test_the_largest_of_a_kind(topology: str, ports: int, nodes: int, counts: tu
     if nodes != 800:  # of which there are larger ones, of three tiers
         with pytest.raises(CannotBuildError):
             built(nodes + 1, ports, topology=topology)
-
-
-def test_growth_within_the_spines_moves_nothing_and_to_twice_the_spines_half() -> None:
-    three, four = built(96, rails=8), built(128, rails=8)
-    assert moves(three, four) == ()
-    one, two = built(32, rails=8), built(64, rails=8)
-    assert (switches(one)[1], switches(two)[1]) == (4, 8)
-    moved = moves(one, two)
-    assert {move.kind for move in moved} == {"leaf_spine"}
-    assert len(moved) == one.cable_counts["leaf_spine"] // 2
-    assert all(move.to and move.to[:2] == move.taken[:2] for move in moved), "the ends at the leaves stay"
 
 
 @pytest.mark.parametrize(
@@ -210,17 +132,3 @@ def test_other_ends_of_leaves_that_rails_share_take_what_these_leave() -> None:
     where = plugged(fabric, "storage")
     assert where[:5] == [*(f"f-leaf-002 {port}" for port in range(5, 9)), "f-leaf-003 1"]
     assert switches(fabric) == (4, 2, 0)
-
-
-def test_beyond_designed_for_the_moves_are_told(tmp_path: Path) -> None:
-    text = (
-        "  compute: {kind: infiniband, rate_gbps: 400, topology: rail-optimised, rails: 8, switch: qm9700, "
-        "nodes: worker, subnet_manager: on-switch, designed_for: 32}"
-    )
-    [within] = loaded(blueprint(tmp_path, text, 32)).fabrics
-    assert (within.designed, within.moves) == (None, ())
-    [beyond] = loaded(blueprint(tmp_path, text, 40)).fabrics
-    assert (beyond.designed, beyond.designed_for, len(beyond.moves)) == (32, 40, 128)
-    taken = {move.taken for move in beyond.moves}
-    assert {move.taken[0] for move in beyond.moves} == {f"compute-leaf-{leaf:03}" for leaf in range(1, 9)}
-    assert len(taken) == 128

@@ -22,7 +22,6 @@ from hpcforge.cluster import load
 from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.fabric.cabling import bom, cabled, transceivers
 from hpcforge.design.fabric.graph import PortMaps
-from hpcforge.design.fabric.rules import markdown
 from hpcforge.report.design import fabric_svg
 from hpcforge.report.design.fabric_svg import cable_lines, picture
 from hpcforge.report.html.fabrics import run_text
@@ -305,12 +304,6 @@ def test_every_row_of_a_design_is_plain_data() -> None:
         assert f"\n  {fabric['name']}\n" in text
         for loss in fabric["failures"]:
             assert loss["name"] in text
-
-
-def test_the_document_lists_every_rule() -> None:
-    text = (ROOT / "docs" / "fabric.md").read_text(encoding="utf-8")
-    start, end = "<!-- rules: from hpcforge/design/fabric/rules.py -->\n", "<!-- end of rules -->"
-    assert text[text.index(start) + len(start) : text.index(end)] == markdown()
 
 
 def grown(folder: Path, nodes: int) -> dict[str, tuple[str, str, float]]:

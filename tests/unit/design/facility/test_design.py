@@ -105,17 +105,6 @@ def test_two_feeds_are_not_enough_for_a_dgx_h100(tmp_path: Path) -> None:
     ]
 
 
-def test_diversity_counts_for_feeds_and_site_only(tmp_path: Path) -> None:
-    whole = design_of(altered(tmp_path, shipped("dgx-h100-unit"), ("diversity: 0.9", "diversity: 1.0")))
-    part = design_of(shipped("dgx-h100-unit"))
-    assert part.racks == whole.racks
-    assert part.power.it_w == whole.power.it_w
-    assert [feed.load_w_one_lost for feed in part.feeds] == [feed.load_w_one_lost for feed in whole.feeds]
-    for one, other in zip(part.feeds, whole.feeds, strict=True):
-        assert isclose(one.load_w, 0.9 * other.load_w)
-    assert isclose(part.power.total_w or 0, 0.9 * (whole.power.total_w or 0))
-
-
 def test_the_contract_of_json() -> None:
     data = to_json(design_of(shipped("dgx-h100-unit")))
     assert data["schema_version"] == 2
@@ -207,10 +196,3 @@ def test_a_pdu_that_does_not_fit_its_feed_has_no_limit(tmp_path: Path) -> None:
     assert errors[0].hint == "a PDU that fits: pdu-208v-60a, apc-ap8865, raritan-px3-5870v, raritan-px4-5884j"
     assert {pdu.limit_w for rack in design.racks for pdu in rack.pdus} == {None}
     assert {rack.survives_one_lost for rack in design.racks} == {None}
-
-
-def test_a_pdu_of_one_phase_hangs_on_one_phase_of_its_feed(tmp_path: Path) -> None:
-    changes = (("volts: 400, amps: 40, phases: 3, wiring: wye", "volts: 230, amps: 125, phases: 1"),)
-    design = design_of(altered(tmp_path, CASES / "valid.yaml", *changes))
-    assert not any(remark.code == "POWER-014" for remark in design.diagnostics)
-    assert [round(phase.load_w) for phase in design.feeds[0].phases] == [6000, 6000, 0]

@@ -8,7 +8,6 @@ import pytest
 
 from hpcforge.blueprint.membership import node_set_names
 from hpcforge.blueprint.node_sets import expand
-from hpcforge.blueprint.positions import with_positions
 from hpcforge.cluster import load
 from tests.support.in_process import hpcforge
 from tests.unit.design.facility.designs import CASES, altered, design_of, loaded, shipped
@@ -176,20 +175,3 @@ def test_pin_needs_an_inventory() -> None:
     result = hpcforge("pin", str(CASES / "valid.yaml"))
     assert result.returncode == 3
     assert "the blueprint names no inventory" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("schema: 1\n", "schema: 1\n\nNEW"),
-        ("schema: 1", "schema: 1\n\nNEW"),
-        ("schema: 1\npositions: {}\nnodes: {}\n", "schema: 1\nNEWnodes: {}\n"),
-        ("schema: 1\npositions:\n  a: {rack: b, u: 1}\n\n  c: {rack: d, u: 2}\n\n# of nodes\nnodes: {}\n",
-         "schema: 1\nNEW\n# of nodes\nnodes: {}\n"),
-        ("positions:\n  a: {rack: b, u: 1}", "NEW"),
-    ],
-)  # fmt: skip
-def test_only_positions_are_rewritten(before: str, after: str) -> None:
-    new = with_positions("", {"w1": ("r1", 3)}).lstrip()
-    assert new.endswith("\n  w1: {rack: r1, u: 3}\n")
-    assert with_positions(before, {"w1": ("r1", 3)}) == after.replace("NEW", new)

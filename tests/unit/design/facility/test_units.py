@@ -4,10 +4,7 @@ from math import isclose, sqrt
 
 import pytest
 
-from hpcforge.blueprint.sections.hardware import RunTime, Ups
 from hpcforge.design.facility import units
-from hpcforge.design.facility.feeds import run_time_min
-from hpcforge.design.facility.power_rules import outlets_lacking
 
 
 def test_heat() -> None:
@@ -36,26 +33,3 @@ def test_lines() -> None:
 @pytest.mark.parametrize(("larger", "smaller"), [(36_802, 36_799.9), (40_800, 36_800), (900.01, 900)])
 def test_quantities_that_differ_are_written_so(larger: float, smaller: float) -> None:
     assert len(set(units.apart(units.kw, larger, smaller))) == 2
-
-
-CURVE = Ups(run_times=(RunTime(load_w=1_000, minutes=60), RunTime(load_w=2_000, minutes=20)))
-
-
-@pytest.mark.parametrize(
-    ("load_w", "minutes"), [(500, 60), (1_000, 60), (1_500, 40), (2_000, 20), (2_001, 0)]
-)  # never better than published
-def test_run_time_from_a_curve(load_w: float, minutes: float) -> None:
-    assert run_time_min(CURVE, 1, load_w) == minutes
-    assert run_time_min(CURVE, 2, 2 * load_w) == minutes
-
-
-def test_run_time_from_a_battery() -> None:
-    assert run_time_min(Ups(battery_wh=1_000, efficiency=0.9), 1, 900) == 60
-    assert run_time_min(Ups(battery_wh=1_000), 1, 900) is None
-
-
-def test_plugs_with_the_fewest_choices_come_first() -> None:
-    assert outlets_lacking({"c14": 4, "c20": 4}, {"c13": 2, "c13-c19": 6}) == ()
-    assert outlets_lacking({"c14": 4, "c20": 5}, {"c13": 2, "c13-c19": 6}) == ("c14",)
-    assert outlets_lacking({"c20": 1}, {"c13": 12}) == ("c20",)
-    assert outlets_lacking({"busbar": 1}, {"c13": 12}) == ("busbar",)

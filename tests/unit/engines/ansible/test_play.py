@@ -12,7 +12,6 @@ import pytest
 
 from hpcforge.engines.ansible.play import Host, PlayRole, environment, inventory, playbook, read_role, refusal
 from hpcforge.engines.ansible_events import DONE
-from hpcforge.engines.inventories import ansible_inventory, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
 HOSTILE: dict[str, Any] = {
@@ -40,26 +39,6 @@ print(json.dumps(shown(from_yaml(TrustedAsTemplate().tag(sys.stdin.read())))))
 """
     done = subprocess.run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
-
-
-def test_ansible_renders_no_string_of_inputs() -> None:
-    assert _read_by_ansible(json.dumps(unsafe(HOSTILE))) == HOSTILE
-    assert _read_by_ansible('{"text": "{{ 7 * 6 }}"}') == {"text": {"rendered": "{{ 7 * 6 }}"}}  # what the mark is for
-
-
-@pytest.mark.parametrize("key", ["__ansible_unsafe", "__ansible_vault"])
-def test_a_key_that_ansible_takes_for_a_mark_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="cannot be a key"):
-        unsafe({"deep": [{key: "{{ 7 * 6 }}"}]})
-
-
-def test_a_script_says_hosts_and_groups() -> None:
-    said = json.loads(ansible_inventory({"n1": {"x": "{{ 1+1 }}"}, "n2": {}}, {"function_head": ("n1",)}))
-    assert said["_meta"]["hostvars"] == {"n1": {"x": {"__ansible_unsafe": "{{ 1+1 }}"}}, "n2": {}}
-    assert {name: group["hosts"] for name, group in said.items() if name != "_meta"} == {
-        "all": ["n1", "n2"],
-        "function_head": ["n1"],
-    }
 
 
 def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:

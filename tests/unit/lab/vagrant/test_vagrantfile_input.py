@@ -13,7 +13,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.vagrant import machines
 from hpcforge.lab.vm import seed
-from tests.unit.lab.vm.test_qemu import ONE, unpacked
+from tests.unit.lab.vm.test_seed import ONE, unpacked
 
 HERE = Path(__file__).parent
 MACHINE = machines.VagrantMachine(

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from hpcforge.kinds.accounts import Account
-
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes accounts")
 
 UID = 43001  # of no other test: usermod looks for processes of the user's on the whole machine
@@ -144,15 +142,6 @@ def test_a_home_has_its_name_once_it_is_whole(root: Path) -> None:
     modes = f"{ours} 750 .\n{ours} 755 d\n{ours} 644 d/a b\n{ours} 777 d/l\n"
     assert told(heard, "said") == ["", f"hf-guest\n{modes}"]
     assert told(heard, "differs", "found")[1] is None
-
-
-def test_a_plan_says_where_a_home_is_to_be() -> None:
-    wanted = Account("ada", 2001, "/homes/ada")
-    line = "~ account ada (uid 2001"
-    assert wanted.line({"exists": True, "home": "/home/ada"}) == f"{line}; home /home/ada -> /homes/ada)"
-    assert wanted.line({"exists": True, "home": None}) == f"{line}; /homes/ada is made)"
-    assert wanted.line({"exists": True, "home": "/homes/ada"}) == f"{line})"
-    assert wanted.line({"exists": False, "home": None}) == f"{line})"
 
 
 IN_THE_WAY = {

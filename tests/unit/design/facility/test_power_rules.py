@@ -1,4 +1,4 @@
-"""A sum of known watts that is above a limit is an error, although other watts are unknown; proposals keep to it."""
+"""Rules of power: a sum of known watts above a limit is an error, although other watts are unknown; outlets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.design.facility.power_rules import outlets_lacking
 from tests.unit.design.facility.designs import CASES, altered, design_of, loaded
 
 # Of each node only the GPUs are known: 4 x 300 W, behind supplies of unknown efficiency.
@@ -77,3 +78,10 @@ def test_a_guess_of_the_catalog_counts_and_is_not_checked(tmp_path: Path) -> Non
     said = [remark for remark in design_of(path).diagnostics if remark.code == "POWER-015"]
     assert [remark.severity for remark in said] == ["not-checked"]
     assert said[0].message.startswith("max_w of ours is a guess: as DGX H100")
+
+
+def test_plugs_with_the_fewest_choices_come_first() -> None:
+    assert outlets_lacking({"c14": 4, "c20": 4}, {"c13": 2, "c13-c19": 6}) == ()
+    assert outlets_lacking({"c14": 4, "c20": 5}, {"c13": 2, "c13-c19": 6}) == ("c14",)
+    assert outlets_lacking({"c20": 1}, {"c13": 12}) == ("c20",)
+    assert outlets_lacking({"busbar": 1}, {"c13": 12}) == ("busbar",)
