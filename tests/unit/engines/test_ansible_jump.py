@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.engines.ansible_jump import JumpConnection, ends_with_us, proxy_command, ssh_words
+from hpcforge.engines.ansible_jump import JumpConnection, destination, ends_with_us, proxy_command, ssh_words
 from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.tasks import Target
 from hpcforge.host import processes

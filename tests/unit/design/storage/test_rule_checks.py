@@ -14,8 +14,8 @@ from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.storage.rules import RULES
-from hpcforge.report.design import page as design_html
 from hpcforge.report.design import text as design_text
+from hpcforge.report.html.design import design_page
 
 SITE = Path(__file__).parent / "site.yaml"
 Changes = tuple[tuple[str, str], ...]
@@ -116,7 +116,7 @@ def test_it_is_in_the_design(golden: Callable[[Path, str], None], tmp_path: Path
     golden(Path(__file__).parent / "cases" / "design.txt", section)
     [one, _] = to_json(design)["storage"]
     assert (one["needed_tib"], one["read"]["needed_gb_per_s"], one["read"]["bound"]) == (60, 49.6, "links")
-    page = design_html.page(design, one_site.cables)
+    page = design_page(design, one_site.cables)
     assert 'id="storage"' in page
     assert "49.5 GB/s (links), 49.6 GB/s needed" in page
 
@@ -128,7 +128,7 @@ def test_without_a_server_nothing_of_it_is_shown(tmp_path: Path) -> None:
     design = designed(one, SITE.name)
     assert design.storage == ()
     assert "Storage" not in design_text.summary(design)
-    assert 'id="storage"' not in design_html.page(design, one.cables)
+    assert 'id="storage"' not in design_page(design, one.cables)
 
 
 MGMT = "mgmt: {fabric: ether, cidr: 10.60.0.0/24, mtu: 9000}"
