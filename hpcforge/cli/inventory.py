@@ -76,7 +76,7 @@ def inventory(options: InventoryOptions) -> int:
 
     if len(options.formats) > 1:
         names = " and ".join(f"--{name}" for name in options.formats)
-        raise UsageError(f"{names} exclude each other", "give one of them")
+        raise UsageError(f"{names} exclude each other", "use one")
     kind = options.formats[0] if options.formats else "table"
     site = open_site(options.blueprint or default_blueprint(), options.inventory, options.lab, None, needs_lab=False)
     printing.result(_text(kind, site))

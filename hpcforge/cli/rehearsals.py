@@ -63,7 +63,7 @@ def take(words: list[str], least: int, most: int | None) -> list[str]:
             if most is not None and len(words) > most
             else "an argument is missing"
         )
-        raise UsageError(problem, "a blueprint comes first and ends in .yaml; --help shows what follows")
+        raise UsageError(problem, "a blueprint comes first and ends in .yaml; --help shows the other arguments")
     return words
 
 

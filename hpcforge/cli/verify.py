@@ -78,7 +78,7 @@ class VerifyOptions:
         tuple[str, str] | None,
         typer.Option(
             "--baseline",
-            help="Save the numbers on the head under this name, or compare them with it.",
+            help="Save the numbers on the head as this baseline, or compare them with the baseline.",
             metavar="save|compare NAME",
             show_default=False,
         ),
@@ -195,7 +195,7 @@ def _finish(
     from hpcforge.report.apply_text import baseline_lines
 
     if problem:
-        printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
+        printing.note(f"the head could not save the numbers: {one_line(problem)}\n")
     _print(options, report, verification, usable.down)
     for line in baseline_lines(report, None if problem else options.baseline):
         printing.note(f"{line}\n")

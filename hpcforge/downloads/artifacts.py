@@ -207,7 +207,7 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
     Raises `FetchError` if it cannot be fetched or is not the pinned one, OSError for the folder.
     """
     arriving = folder / f".{artifact.sha256}.arriving"
-    busy = f"another hpcforge fetches {artifact.name}: waiting for it"
+    busy = f"another hpcforge fetches {artifact.name}: waiting"
     with file_lock(arriving, lambda: progress(busy)) as file:
         if is_there(artifact, folder):  # another hpcforge has brought it meanwhile
             arriving.unlink()

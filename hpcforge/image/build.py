@@ -237,12 +237,12 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
             _install(building, lock, apt, tally.reach, handle)
             tally.reach(total)
         if differing := _differing(lock.packages, installed(building / "tree")):
-            raise ImageError(f"what was installed is not what was locked: {differing}")
+            raise ImageError(f"installed packages differ from the lock: {differing}")
         archive = building / store.ARCHIVE
         with tell.tally("packing", [archive.name]) as tally, tally.part(archive.name):
             pack(building / "tree", archive, lock.epoch_s)
         if wrong := faults(archive, lock.epoch_s):
-            raise ImageError("what was built may not be an image: " + _first(wrong, "; "))
+            raise ImageError("the built tree cannot be an image: " + _first(wrong, "; "))
         manifest = Manifest(
             name, lock, (made_for,), store.sha256_of(archive), archive.stat().st_size, time.time(), __version__
         )

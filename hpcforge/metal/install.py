@@ -162,7 +162,7 @@ def _with_jobs(
         wiped = [node.name for node in nodes if node.name in wipe]
         if wiped and head not in nodes and answers(head.address):
             raise HeadUnknownError(
-                f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, whose host key is not recorded",
+                f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, but its host key is not recorded",
                 "record it first: " + command_line("apply", site.loaded.blueprint_path, trust_new=True),
             )
         return {}

@@ -107,7 +107,7 @@ def required(
     if launch.ends == "done":
         return blame
     if ran.rc == 0:
-        return Blame("failed", "ended by itself, and SIGKILL must end it")
+        return Blame("failed", "ended on its own; SIGKILL must end it")
     own = (
         ran.rc in (TIMED_OUT, None)
         or transcript.wrong
@@ -133,7 +133,7 @@ def last_words(transcript: Transcript, ran: Completed) -> str:
     """Return how a step without a named node ended."""
     if transcript.slurm_errors:
         return f"srun ended with exit code {ran.rc}: {transcript.slurm_errors[0]}"
-    return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"
+    return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without output'}"
 
 
 def text_of(transcript: Transcript, key: str) -> str | None:

@@ -279,4 +279,4 @@ def _make_scratch(
         words = [line for line in made.stderr.splitlines() if "srun: error" not in line]
         reason = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
         progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {reason}")
-    raise NoScratchError(f"no scratch folder could be made: {reason}")
+    raise NoScratchError(f"cannot create a scratch folder: {reason}")

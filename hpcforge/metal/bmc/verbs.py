@@ -76,7 +76,7 @@ class _Machine:
             self.become("on", request)
         power = self.power()
         if power == "unknown":
-            raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
+            raise BmcError("it reports no power state of Redfish or IPMI", "answer")
         return MachineState(power, self.controller.boot())
 
     def boot_once(self, device: Device) -> MachineState:
@@ -115,9 +115,9 @@ class _Machine:
                 raise lost
         if reset == "off":
             raise BmcError(
-                f"it is still {self.last} {request.limit_s:g} s after its operating system was asked to shut down",
+                f"it is still {self.last} {request.limit_s:g} s after the shutdown request to its operating system",
                 "effect",
-                "look at its console; --hard switches it off at once",
+                "read its console; --hard switches it off at once",
             )
         raise BmcError(f"it answers with success, and is still {self.last} after {tries} requests", "effect")
 

@@ -407,4 +407,4 @@ def _limit(volume: Volume) -> None:
         ["xfs_quota", "-x", *(w for order in orders for w in ("-c", order)), volume.mount], _LOOK_S, merge=True
     )
     if not _right_limits(volume, _limits(volume.mount)):  # xfs_quota exits with 0 even after an error
-        raise NodeError(f"xfs_quota: the quota of {volume.mount} is not as wanted: {outcome.stdout.strip()[:300]}")
+        raise NodeError(f"xfs_quota: the quota of {volume.mount} is not as desired: {outcome.stdout.strip()[:300]}")

@@ -190,7 +190,7 @@ def names_of(text: str) -> list[str]:
         count += size
         names.update(dict.fromkeys(map("".join, product(*choices))))
         if len(names) > MOST_MACHINES or count > 20 * MOST_MACHINES:
-            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
+            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions")
     return list(names)
 
 

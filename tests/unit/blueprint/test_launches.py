@@ -49,7 +49,7 @@ def test_without_launches_a_test_is_as_before(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("ends: killed, kill", "ends: dead, kill", "`dead` is not accepted here"),
-        ("ends: killed, kill", "ends: done, kill", "a launch that ends by itself is not killed"),
+        ("ends: killed, kill", "ends: done, kill", "hpcforge kills no launch that ends on its own"),
         ("kill_after: 30s", "kill_after: 10min", "`save` is killed after the test's time_limit"),
         ("kill_after: 30s", "kill_after: 30s; reboot", "is not a time such as"),
         ("load: {", "load: {launcher: ssh, ", "`ssh` is not accepted here"),

@@ -237,7 +237,7 @@ def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
     assert cluster.acceptance is not None
     assert [test.program.lines for test in cluster.acceptance.tests] == [kept]
     (speeds,) = (one.sentence for one in said if one.name == "speeds")
-    assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
+    assert speeds.endswith(": no limit applies to copy_gb_per_s of memory_copy, step_s of memory_copy")
 
 
 def test_nodes_that_share_cores_are_held_to_twice_a_ratio_of_speeds(dgx: Loaded) -> None:

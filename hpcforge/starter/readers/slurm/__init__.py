@@ -38,11 +38,11 @@ _PLAIN = "names of nodes have - in place of _ and of dots that begin no domain"
 _NO_BACKUP = "hpcforge has no backup controller"
 _NODE_REASONS = {
     r"port": "hpcforge sets the ports of Slurm",
-    r"corespeccount|cpuspeclist|memspeclimit": "`slurm.reserve` has a place for it",
+    r"corespeccount|cpuspeclist|memspeclimit": "`slurm.reserve` sets it",
     r"reason": "it is the state of a node",
     r"procs": "CPUs says it, too",
     r"nodehostname": "a node has its host's name in a blueprint",
-    r"bcastaddr": "`addresses` of the inventory has a place for it",
+    r"bcastaddr": "`addresses` of the inventory sets it",
     r"tmpdisk|cpubind|gresconf|parameters|restrictedcorespergpu|suspendtime|topology|tresweights": "a blueprint has "
     "no place for it",
     r"features?|gres|weight|cpus|boards|sockets|socketsperboard|corespersocket|threadspercore|realmemory|state|"
@@ -81,7 +81,7 @@ def read_slurm(text: str, read_sibling: Beside | None) -> SiteFile:
     if not workers:
         nodes = sorted(left_out, key=lambda entry: not entry.text.lower().startswith(("nodename", "include")))
         place = next((f" ({_place(entry)}: {entry.text}: {entry.reason})" for entry in nodes), "")
-        raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
+        raise StarterError(f"this file has no machine, read as slurm{place}", "give slurm.conf with its nodes")
     return SiteFile(tuple(machines), cluster, accepted, options, left_out=left_out, domain=domain)
 
 
@@ -117,7 +117,7 @@ def _reason(word: Word, shown: bool) -> str:
         return own or (STATE if shown else "Slurm has no such parameter of a node")
     if word.kind == "downnodes":
         return "it is the state of nodes: a node is in service after `hpcforge apply`"
-    return "no partition takes it" if word.kind == "partitionname" else "a blueprint has no place for it"
+    return "no partition takes it" if word.kind == "partitionname" else "a blueprint has no such key"
 
 
 def _machines(

@@ -136,7 +136,7 @@ def test_a_node_that_is_on_but_for_one_fabric(design: Drawn) -> None:
     links = [link for link in design.links if not (link.a.device == "gpu005" and link.a.name.startswith("compute"))]
     report = check(design, links)
     assert said(report) == [
-        ("absent", "gpu005: none of its 4 cables on compute is seen; is it on, and are its ports up?")
+        ("absent", "gpu005: no report of its 4 cables on compute; is it on, and are its ports up?")
     ]
 
 
@@ -189,7 +189,7 @@ def test_two_neighbours_on_one_port(design: Drawn) -> None:
     # a report beside the right one changes nothing, and is named
     beside = check(design, [*design.links, *others])
     assert (beside.findings, beside.as_drawn, len(beside.notes)) == ((), len(design.links), 2)
-    assert beside.notes[0] == f"{others[0]} is reported beside another neighbour of the port; one of them may be old"
+    assert beside.notes[0] == f"{others[0]} is reported beside another neighbour of the port; one report may be old"
 
 
 def test_reports_that_are_not_compared_are_named(design: Drawn) -> None:

@@ -77,7 +77,7 @@ def test_oversubscription_counts_for_those_that_cross_it() -> None:
     one = expect("all-to-all", across[:51], gpus, thin)
     two = expect("all-to-all", across, gpus, thin)
     assert one.limited_by == "a node's adapters"
-    assert two.limited_by == "what leads up from compute-leaf-001 and its group"
+    assert two.limited_by == "the uplinks of compute-leaf-001 and its group"
     # the 408 GPUs of a unit send half of their bytes up 8 leaves x 13 links of 50 GB/s
     assert two.peak_gb_per_s == pytest.approx(8 * 13 * 50 / 408 * 815 / 408)
     assert expect("all-reduce", across, gpus, thin).limited_by == "a node's adapters"

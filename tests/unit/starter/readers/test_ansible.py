@@ -49,7 +49,7 @@ FORMS = {
         "[all:vars]\nansible_user=ubuntu\n"
         "ansible_ssh_common_args='-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"'\n",
         {"l1": "10.0.1.1 head storage", "g1": "10.0.2.1 worker", "g2": "10.0.2.2 worker"},
-        {2: "no group says what it is for: kube-master", 9: "no feature", 21: "no feature"},
+        {2: "no group shows its function: kube-master", 9: "no feature", 21: "no feature"},
         "ubuntu@10.0.0.1",
     ),
     "kubespray": Form(
@@ -147,7 +147,7 @@ FORMS = {
     "a master by name, another by group": Form(
         "[slurm-master]\nlogin01\n[slurm-node]\nmaster07\n[nodes]\nx1\n[masters]\nhead09\n",
         {"login01": "- head", "master07": "- worker"},
-        {6: "no group says what it is for: nodes", 8: "no group says what it is for: masters"},
+        {6: "no group shows its function: nodes", 8: "no group shows its function: masters"},
     ),
     "two controllers": Form(
         "[slurm_control]\nc1\nc2\n[slurm_compute]\nn[1:2]\n",
@@ -258,7 +258,7 @@ def test_jump_hosts_of_a_group_of_a_host_and_of_all() -> None:
     part = read("[a]\nn1\nn2\n[b]\nn1\n[b:vars]\nansible_ssh_proxy_command='ssh -W %h:%p 10.9.0.1'\n", "ansible")
     assert part.access.via == "10.9.0.1"
     assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [
-        (4, "its nodes have no feature or partition for it"),
+        (4, "its nodes have no such feature or partition"),
         (7, "not for n2 here"),
     ]
 
