@@ -72,8 +72,8 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         yield breach("STORAGE-008", loc, message, sums, hint)
     elif file_system.raid.parity == 0:
         lost = " and ".join(f"`{system.name}`" for system in systems)
-        which = f"first of {count} drives" if count > 1 else "drive"
-        message = f"{file_system.server}: if the {which} fails, all files of {lost} are lost"
+        which = f"one of {count} drives" if count > 1 else "the drive"
+        message = f"{file_system.server}: if {which} fails, all files of {lost} are lost"
         sums = (
             f"`{file_system.volume}` is RAID 0 of {count} drives"
             if count > 1

@@ -101,5 +101,5 @@ def test_there_are_only_so_many_launches(tmp_path: Path) -> None:
 def test_no_median_where_any_launch_has_ranks(tmp_path: Path) -> None:
     apart = TWO.replace("torchrun", "srun").replace("thresholds: none", "thresholds: {loss: {at_most_of_median: 2}}")
     assert read(tmp_path, apart).thresholds
-    with pytest.raises(InvalidInput, match="there is no median"):
+    with pytest.raises(InvalidInput, match="a median needs a report"):
         read(tmp_path, apart.replace("load: {", "load: {launcher: torchrun, "))

@@ -31,7 +31,7 @@ def test_an_empty_inventory_is_filled_and_the_rest_of_it_stays(tmp_path: Path) -
         assert site.inventory.read_text() == before
         done = site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", code=5)
         assert "127.77.0.4: no management controller by Redfish: the answer is not JSON" in done.stderr
-        assert "3 machines are no node's, and --assign has 4 free nodes: no node is assigned" in done.stderr
+        assert "3 machines belong to no node, but --assign has 4 free nodes: no node is assigned" in done.stderr
         assert site.inventory.read_text() == before  # one silent machine moves no other
         site.cli("discover", "BLUEPRINT", "127.77.0.[1-3]", "--trust-new", "--assign", "all!w2")
         said = site.inventory.read_text()

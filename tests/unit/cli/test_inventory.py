@@ -274,4 +274,4 @@ def test_ansible_lint_finds_nothing_in_the_file(capsys: pytest.CaptureFixture[st
 
 def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inventory", str(SITE), "--ssh-config", "--genders"]) == 3
-    assert capsys.readouterr().err == "error: --ssh-config and --genders exclude each other\nhint: set one\n"
+    assert capsys.readouterr().err == "error: --ssh-config and --genders exclude each other\nhint: use one\n"

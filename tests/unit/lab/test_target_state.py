@@ -55,7 +55,7 @@ def test_a_node_of_another_release_has_a_base_of_its_own_and_changes_it_with_its
     nodes = (REQUEST.nodes[0], replace(REQUEST.nodes[1], release="13"))
     asked = replace(REQUEST, nodes=nodes)
     assert target_state.releases(asked) == ("12", "13")
-    with pytest.raises(LabError, match="node w01 is Debian 12, not of 13"):
+    with pytest.raises(LabError, match="node w01 is Debian 12, not 13"):
         target_state.grown_lab(lab(), asked, trees)
     moved = target_state.grown_lab(lab(), asked, trees, bare=["w01"])
     assert [(node.layers, node.release) for node in moved.nodes] == [

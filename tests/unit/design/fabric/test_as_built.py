@@ -82,7 +82,7 @@ def test_two_nodes_exchanged(design: Drawn, one: str, other: str) -> None:
     report = check(design, links)
     [finding] = report.findings
     assert (finding.kind, finding.exchange, report.moves) == ("exchanged", (one, other), 1)
-    assert finding.message.startswith(f"{one} and {other} are exchanged: all 12 cables of the two")
+    assert finding.message.startswith(f"{one} and {other} are exchanged, with all 12 cables.")
     assert len(finding.moves) == 12  # plug by plug instead: (4 rails + 2 links) of either
     assert check(design, mended(links, report)).findings == ()
 
@@ -129,7 +129,7 @@ def test_cables_in_a_ring(design: Drawn) -> None:
 def test_a_node_that_is_off_is_said_once(design: Drawn) -> None:
     links = [link for link in design.links if link.a.device != "gpu005"]
     report = check(design, links)
-    assert said(report) == [("absent", "gpu005: none of its 6 cables is seen; is it on, and are its ports up?")]
+    assert said(report) == [("absent", "gpu005: no report of its 6 cables; is it on, and are its ports up?")]
 
 
 def test_a_node_that_is_on_but_for_one_fabric(design: Drawn) -> None:

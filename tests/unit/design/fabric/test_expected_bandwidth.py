@@ -108,7 +108,7 @@ def test_pcie_where_there_is_no_nvlink() -> None:
         (expected("all-reduce", "h100-sxm", 1, each=1), "it takes two GPUs"),
         (expected("all-reduce", "h100-sxm", 2), "the fabric between the nodes"),
         (expected("all-reduce", "h100-sxm", 40, pod(32)), "gpu033 is not on compute"),
-        (expected("all-reduce", "fake", 1, each=2), "what connects the GPUs of gpu001"),
+        (expected("all-reduce", "fake", 1, each=2), "the links between GPUs of gpu001"),
     ],
 )
 def test_what_is_not_known(found: Expectation, text: str) -> None:
