@@ -72,7 +72,7 @@ def test_what_is_missing_is_asked_or_named(tmp_path: Path, capsys: pytest.Captur
     assert "nvlink" in capsys.readouterr().out
     (tmp_path / "hosts").write_text("nothing here\n")
     assert run(["init", str(file), "--from", str(tmp_path / "hosts")]) == 3
-    assert "no machine was found" in capsys.readouterr().err
+    assert "this file has no machine" in capsys.readouterr().err
     assert not file.exists()
 
 

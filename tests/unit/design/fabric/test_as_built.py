@@ -135,9 +135,7 @@ def test_a_node_that_is_off_is_said_once(design: Drawn) -> None:
 def test_a_node_that_is_on_but_for_one_fabric(design: Drawn) -> None:
     links = [link for link in design.links if not (link.a.device == "gpu005" and link.a.name.startswith("compute"))]
     report = check(design, links)
-    assert said(report) == [
-        ("absent", "gpu005: no report of its 4 cables on compute; is it on, and are its ports up?")
-    ]
+    assert said(report) == [("absent", "gpu005: no report of its 4 cables on compute; is it on, and are its ports up?")]
 
 
 def test_lldp_says_nothing_of_infiniband(design: Drawn) -> None:

@@ -270,7 +270,9 @@ def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
         first, _, second = told.partition('"eno2"')
         path.write_text(f'{first}"eno2"{second.replace("3a:66:3d:2b:10:fb", "02:00:00:00:00:02")}')
     guessed = verify(tmp_path)
-    assert "not certain: sw-r1-u40 has the cables of compute-spine-001 and counts as compute-spine-001" in guessed.stdout
+    assert (
+        "not certain: sw-r1-u40 has the cables of compute-spine-001 and counts as compute-spine-001" in guessed.stdout
+    )
     # two leaves of one pair are alike in everything: which is which, only the inventory can say
     assert guessed.stdout.startswith(
         "unknown: cumulus (02:00:00:00:00:02), cumulus (3a:66:3d:2b:10:fb): which of inband-leaf-[001-002] is it? "
