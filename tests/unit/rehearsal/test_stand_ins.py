@@ -180,7 +180,7 @@ def test_pytorch_is_the_catalogs_for_cpus(dgx: Loaded, rehearsal_of: Rehearsal) 
     [said] = [one.sentence for one in site.stand_ins if one.name == "PyTorch"]
     assert said == (
         f"PyTorch {stand_in.version} for CPUs is installed instead of {real.version} for GPUs; "
-        f"of {real.version} there is none in the catalog"
+        f"the catalog has no build of {real.version} for CPUs"
     )
     thirteen = dataclasses.replace(dgx.cluster, os=dataclasses.replace(dgx.cluster.os, release="13"))
     cluster, _ = rehearsed(thirteen, lab_facts(dgx, None), RULES)
@@ -219,7 +219,7 @@ def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> 
 
     assert left()[0] == names
     kept, said = left(gpus="real")
-    assert kept == names[1:] and f"left out, for they need real GPUs: {names[0]}" in said
+    assert kept == names[1:] and f"left out, because they need real GPUs: {names[0]}" in said
     kept, said = left(min_nodes=30)
     assert kept == names[1:] and f"the smoke tests {names[0]}, which take more nodes" in said
 

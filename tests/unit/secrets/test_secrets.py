@@ -220,7 +220,7 @@ def test_what_the_site_provides_is_set_and_nothing_else(tmp_path: Path) -> None:
     assert not set_secret(file, identity, OF_A_ROLE, "licence", b"abc")
     for name, value, said in (
         ("password", b"abc", "made by hpcforge"),
-        ("license", b"abc", "no secret 'license' for a site to provide"),
+        ("license", b"abc", "'license' is not a secret that the site provides"),
         ("licence", b"", "0 bytes"),
         ("licence", bytes(65537), "65537 bytes"),
     ):

@@ -54,7 +54,7 @@ def test_the_defaults_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("numbers", "line", "message", "hint"),
     [
-        ({"min_id": 200_000}, 15, "numbers of the directory's users, 200000 and higher", "first_user to 200000"),
+        (
             {"min_id": 200_000},
             15,
             "include numbers of the directory's users, 200000 and higher",

@@ -175,7 +175,7 @@ FORMS = {
     "two values": Form(
         "[compute]\nn1 ansible_host=10.0.0.1\n[gpu]\nn1 ansible_host=10.0.0.2\nn1 ansible_host=10.0.0.3\n",
         {"n1": "10.0.0.3 worker"},
-        {5: "another value than in line [24], which"},
+        {5: "line [24] has another value, which"},
     ),
     "a range of addresses": Form(
         "[compute]\nn[1:3] ansible_host=10.0.0.[1:3]\n",
