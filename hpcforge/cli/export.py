@@ -131,7 +131,7 @@ def _choices(options: ExportOptions) -> InstallerChoices:
 
     mirror, security = options.mirror, options.security_mirror
     if options.preseed == options.cloud_init:
-        raise UsageError("the files to write are not clear: --preseed or --cloud-init", "use one")
+        raise UsageError("exactly one of --preseed and --cloud-init is required", "add or remove one")
     if options.preseed and security != InstallerChoices.security:
         hint = "remove it: with preseed the first apply sets sources"
         raise UsageError("--security-mirror is for --cloud-init", hint)

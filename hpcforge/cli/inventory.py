@@ -82,7 +82,7 @@ def inventory(options: InventoryOptions) -> int:
     printing.result(_text(kind, site))
     if kind in _OVER_SSH and (without := [node.name for node in site.cluster.nodes if not node.host_keys]):
         printing.note(
-            f"{fold(without)}: the inventory has no host key, so ssh refuses to go there\n"
+            f"{fold(without)}: the inventory has no host key, so ssh refuses to connect\n"
             "hint: hpcforge netboot record, or hpcforge apply --trust-new, writes them\n"
         )
     return Exit.DONE

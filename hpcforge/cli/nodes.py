@@ -127,7 +127,7 @@ class NodesReplaceOptions:
         bool,
         typer.Option(
             "--same-machine",
-            help="The machine stays, and only its host keys go: `apply --install` then installs it again.",
+            help="Keep the machine and remove only its host keys; `apply --install` then installs it again.",
         ),
     ] = False
     write: NodesWriteOptions

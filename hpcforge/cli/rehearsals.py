@@ -91,7 +91,7 @@ def named_one(rehearsal: RehearsalName, verb: str, *words: object) -> str:
     blueprint = blueprint_of(name)
     only = refer_to(blueprint, name) if blueprint else RehearsalName(None, name)
     raise UsageError(
-        "this removes something: name the rehearsal by its blueprint or with --lab",
+        "this command removes data: name the rehearsal by its blueprint or with --lab",
         f"the only rehearsal here: {only.typed(verb, *words)}",
     )
 

@@ -85,9 +85,7 @@ class VerifyOptions:
     ] = None
     usual: Annotated[
         bool,
-        typer.Option(
-            "--usual/--no-usual", help="Compare rates of tests that have no other limit with those of their last runs."
-        ),
+        typer.Option("--usual/--no-usual", help="Compare rates of tests without other limits with their last runs."),
     ] = True
     junit: Annotated[
         Path | None,

@@ -231,7 +231,7 @@ def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None])
         except _CutOffError as error:
             if attempt == _ATTEMPTS:
                 raise _failed(artifact, str(error)) from None
-        progress(f"{artifact.name}: the connection was lost; going on")
+        progress(f"{artifact.name}: the connection was lost; continuing")
         time.sleep(_PAUSE_S)
     return None
 

@@ -52,7 +52,7 @@ def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
             names.append(name)
             problems += _of_member(tar, member, name, epoch_s)
     if "etc/machine-id" not in names:
-        problems.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
+        problems.append("etc/machine-id is missing: systemd would make no new one in a read-only root")
     return tuple(problems)
 
 
@@ -197,7 +197,7 @@ def _resolve_again(locked: Lock, apt: Apt) -> Lock:
         apt.unpin()
     if chosen != locked.packages:
         differing = _differing(locked.packages, chosen) or "files of the same versions have other checksums"
-        raise ImageError(f"the lock does not come out the same: {differing}", "build without --locked")
+        raise ImageError(f"the new lock differs: {differing}", "build without --locked")
     return locked
 
 

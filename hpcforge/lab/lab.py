@@ -193,7 +193,7 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
         names = {node.name for node in back.nodes}
         for node in affected:
             if node.name not in names:
-                progress(f"{node.name}: was not there at save {save_name}, and is gone")
+                progress(f"{node.name}: is not in save {save_name}, and was removed")
         return _finish(back, progress)
 
 
@@ -334,7 +334,7 @@ def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
             _refuse_another_blueprint(existing, request)
             bare = [node.name for node in existing.nodes if kind.host_key(existing, node) is None]
             lab = target_state.grown_lab(existing, request, made, bare)
-            progress(f"lab {lab.name} is there already, on {lab.cidr}")
+            progress(f"lab {lab.name} already exists, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
         kind.prepare_host()

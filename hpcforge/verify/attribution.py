@@ -66,7 +66,7 @@ def altered(transcript: Transcript) -> Blame | None:
     host, file = next(iter(transcript.changed.items()), (None, ""))
     if host is None:
         return None
-    more = f"; so on {len(transcript.changed) - 1} more nodes" if transcript.changed.keys() - {host} else ""
+    more = f"; the same on {len(transcript.changed) - 1} more nodes" if transcript.changed.keys() - {host} else ""
     detail = f"{SMOKE_TESTS}/{file} is not the program of this launch, and was not run{more}"
     return Blame("failed", detail, None, host, f"hpcforge plan BLUEPRINT --limit {host}")
 
@@ -77,7 +77,7 @@ def without_gpus(job: Launch, transcript: Transcript) -> Blame | None:
         return None
     framework = job.turns[0].program.framework or "PyTorch"
     text = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}"
-    return Blame("unknown", f"{text}; see whether its {framework} is a build for GPUs")
+    return Blame("unknown", f"{text}; check that its {framework} is a build for GPUs")
 
 
 def by_slurm(transcript: Transcript, end: JobEndReason | None) -> Blame | None:

@@ -141,7 +141,7 @@ def _ended(transcript: Transcript, hosts: list[str]) -> Blame | None:
         line for task, at in transcript.hosts.items() if at == host for line in transcript.stderr.get(task, ())
     )
     detail = "; ".join(part for part in (words, transcript.task_ends[host]) if part)
-    return Blame("failed", detail + (f"; and so on {more} more nodes" if more else ""), None, host)
+    return Blame("failed", detail + (f"; the same on {more} more nodes" if more else ""), None, host)
 
 
 def _past_its_limit(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:

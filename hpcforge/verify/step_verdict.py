@@ -85,7 +85,7 @@ def transport_blame(job: Launch, turn: Turn, transcript: Transcript) -> Blame | 
     if len(blames) == 1:
         return blames[0]
     hosts = {blame.node for blame in blames}
-    more = f"; so {len(blames) - 1} more of {job.ranks} ranks"
+    more = f"; the same for {len(blames) - 1} more of {job.ranks} ranks"
     return Blame(blames[0].status, f"{blames[0].detail}{more}", None, blames[0].node if len(hosts) == 1 else None)
 
 
@@ -280,7 +280,7 @@ def _ended_by_signal(_job: Launch, transcript: Transcript, _ran: Completed) -> B
     if not ended:
         return None
     rank, (code, host) = min(ended.items(), key=lambda item: (item[1].code >= 0, item[0]))  # signals first
-    others = f"; so ended {len(ended) - 1} more ranks" if len(ended) > 1 else ""
+    others = f"; {len(ended) - 1} more ranks ended the same way" if len(ended) > 1 else ""
     return Blame("failed", _exit_text(code) + others, rank, host)
 
 

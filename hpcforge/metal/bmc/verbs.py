@@ -88,7 +88,7 @@ class _Machine:
             lost = error
         boot = override_shown(self.controller, device, self.table)
         if boot.device != device:
-            message = f"it took the request to boot from {device}, and forgot it: its next boot reads {boot.device}"
+            message = f"it accepted the request to boot from {device}, but its next boot reads {boot.device}"
             hint = "choose the boot device in its firmware's settings, or update its controller"
             raise lost or BmcError(message, "override", hint)
         notes = () if boot.once or device == "none" else ("it boots that way until `boot-once --device none`",)

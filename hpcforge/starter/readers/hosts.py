@@ -146,7 +146,7 @@ def _for_machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterat
         if word := _device(row):
             left_out.append(row.out(f"no machine of a cluster ({word})"))
         elif row.address and (owner := first.setdefault(row.address, row)) is not row:
-            left_out.append(row.out(f"{row.address} is {owner.short}'s, in line {owner.line}"))
+            left_out.append(row.out(f"{row.address} belongs to {owner.short}, line {owner.line}"))
         else:
             first_names = (row.short, row.names[0].lower())
             row.aliases = [

@@ -29,7 +29,7 @@ _PLACES = {  # settings with another place in a blueprint, or that refer to miss
         "it needs a program, a plugin or a file that a blueprint does not name"
     ),
     r"fastschedule|cachegroups|checkpoint.*|corespecplugin|extsensors.*|getenvtimeout|power.*|scheduler(?:auth|port)|"
-    r"schedulerrootfilter": "Slurm has given it up",
+    r"schedulerrootfilter": "Slurm no longer has it",
     r"uptime": STATE,
 }
 _PARTITION_PLACES = {
@@ -127,7 +127,7 @@ def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Set
                 ledger.leave(word, reason)
                 continue
             if key in accepted:
-                ledger.leave(accepted.pop(key), "it stands there again, and Slurm takes the last")
+                ledger.leave(accepted.pop(key), "it is set again, and Slurm takes the last")
             ledger.take(word)
             accepted[key] = word
     return {settings.spelled(word.key): word.value for word in accepted.values()}

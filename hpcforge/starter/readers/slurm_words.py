@@ -272,7 +272,7 @@ def _statement(pairs: list[KeyValue], file: str | None, ledger: Ledger) -> State
     for pair, key in zip(pairs, keys, strict=True):
         word = ledger.add(pair, file, kind, None if key else "it is not Key=Value")
         if key in words:
-            ledger.leave(words[key], "the same key stands there again, and Slurm takes the last")
+            ledger.leave(words[key], "the same key is set again, and Slurm takes the last")
         if key:
             words[key] = word
     return Statement(kind, words)

@@ -201,7 +201,7 @@ def test_ssh_goes_by_the_jump_host_with_pinned_keys_and_the_site_s_user(
 def test_a_node_without_a_host_key_is_named(capsys: pytest.CaptureFixture[str], bastion: Path) -> None:
     assert run(["inventory", str(bastion), "--ssh-config"]) == 0
     assert capsys.readouterr().err.startswith(
-        "w[01-03]: the inventory has no host key, so ssh refuses to go there\nhint: "
+        "w[01-03]: the inventory has no host key, so ssh refuses to connect\nhint: "
     )
     assert run(["inventory", str(bastion), "--genders"]) == 0
     assert capsys.readouterr().err == ""

@@ -112,7 +112,7 @@ def test_rotating_replaces_one(tmp_path: Path) -> None:
     assert after == before | {"munge_key": value}
     assert value != before["munge_key"]
     assert file.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(SecretsError, match="no secret 'mung_key'") as caught:
+    with pytest.raises(SecretsError, match="has no secret 'mung_key'") as caught:
         rotate_secret(file, identity, KINDS, "mung_key")
     assert ", ".join(KINDS) in caught.value.hint
     with pytest.raises(SecretsError, match="no secret"):

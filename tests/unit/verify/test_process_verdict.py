@@ -311,7 +311,7 @@ def test_ranks_that_leave_real_gpus_idle_prove_nothing_of_them(
     assert (verdict.status, verdict.device) == (status, device)
     if status == "unknown":
         assert verdict.detail == (
-            "ran on CPUs: no GPU was used, though each node has 1; see whether its jax is a build for GPUs"
+            "ran on CPUs: no GPU was used, though each node has 1; check that its jax is a build for GPUs"
         )
     else:
         assert f"({'CPU' if device == 'cpu' else device})" in summary_line(verdict)

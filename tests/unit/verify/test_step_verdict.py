@@ -425,7 +425,7 @@ def test_a_build_of_pytorch_for_cpus_proves_nothing_of_real_gpus(job: submit.Lau
     verdict = only(on_gpus, Completed(0, result(), ""))
     assert (verdict.status, verdict.detail) == (
         "unknown",
-        "ran on CPUs: no GPU was used, though each node has 2; see whether its PyTorch is a build for GPUs",
+        "ran on CPUs: no GPU was used, though each node has 2; check that its PyTorch is a build for GPUs",
     )
     assert only(job, Completed(0, result(), "")).passed
     assert only(on_gpus, Completed(0, result(device="NVIDIA H200"), "")).passed

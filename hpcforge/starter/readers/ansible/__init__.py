@@ -356,7 +356,7 @@ def _is_free(
     """Return whether no other machine has an address, and assign it to this host."""
     owner, _ = owners.setdefault(address, (host, name))
     if owner is not host:
-        reason = f"{address} is {owner.name}'s, in line {owner.line}"
+        reason = f"{address} belongs to {owner.name}, line {owner.line}"
         left_out.append(LeftOut(line, f"{host.name} {name}", reason))
     return owner is host
 

@@ -37,7 +37,7 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("on", limit_s=0.3))
     with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        why = "took the request to boot from network, and forgot it: its next boot reads none"
+        why = "accepted the request to boot from network, but its next boot reads none"
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("boot-once"))
 

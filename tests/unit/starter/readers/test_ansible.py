@@ -224,7 +224,7 @@ FORMS = {
             2: "not the address",
             3: "template",
             4: "not the address",
-            6: "n4's, in line 5",
+            6: "belongs to n4, line 5",
             7: "underscore",
             8: "not a host name",
             9: "commented out",

@@ -207,7 +207,7 @@ FORMS = {
     "one address twice": Form(
         "10.0.0.1 n1\n10.0.0.1 vhost\n10.0.0.1 n1\n",
         {"n1": "10.0.0.1 worker"},
-        {2: "n1's, in line 1", 3: "n1's, in line 1"},
+        {2: "belongs to n1, line 1", 3: "belongs to n1, line 1"},
     ),
     "one name on two networks": Form("10.0.0.1 n1\n10.7.0.1 n1\n", {"n1": "10.0.0.1 worker net-10-7-0=10.7.0.1"}),
     "names that blueprints have not": Form(
