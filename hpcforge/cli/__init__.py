@@ -59,7 +59,7 @@ _PANELS = {
         "apply": "Configure the nodes, then run the smoke tests. Safe to repeat.",
         "verify": "Run the smoke tests again, or compare cables with the design.",
         "status": "Show nodes, the last run and test results. Changes nothing.",
-        "logs": "Show logs of nodes, from the node that collects them. Changes nothing.",
+        "logs": "Show logs of nodes, as one node collects them. Changes nothing.",
         "report": "Write a document about a cluster. Runs no test.",
     },
     "Operate the cluster": {

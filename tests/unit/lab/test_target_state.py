@@ -80,10 +80,10 @@ def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
-        (replace(REQUEST, release="13"), "Debian 12, and 13"),
-        (replace(REQUEST, kind="submarine"), "of the kind nspawn, and submarine"),  # type: ignore[arg-type]
-        (replace(REQUEST, login_user="eve"), "login user ops, and eve"),
-        (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, and 25"),
+        (replace(REQUEST, release="13"), "Debian 12, not 13"),
+        (replace(REQUEST, kind="submarine"), "of the kind nspawn, not submarine"),  # type: ignore[arg-type]
+        (replace(REQUEST, login_user="eve"), "login user ops, not eve"),
+        (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, not 25"),
         (replace(REQUEST, nodes=(LabNode("head", "10.77.3.20"),)), r"head has 10\.77\.8\.10 .* 10\.77\.8\.20"),
         (replace(REQUEST, nodes=(LabNode("new", "10.77.3.11"),)), "w01 and new have the same"),
         (replace(REQUEST, nodes=(LabNode("new", "10.77.3.1"),)), "is the host's own"),
@@ -172,7 +172,8 @@ def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
         lambda name: labs.down(name, ["head"], print),
     ):
         with pytest.raises(
-            UnknownKindError, match="'submarine' is no kind of lab that this hpcforge knows \\(nspawn, vm, vagrant\\)"
+            UnknownKindError,
+            match="'submarine' is not a kind of lab that this hpcforge knows \\(nspawn, vm, vagrant\\)",
         ) as error:
             verb("lab-one")
         assert "the version of hpcforge that started it" in error.value.hint

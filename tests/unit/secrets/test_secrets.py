@@ -219,7 +219,7 @@ def test_what_the_site_provides_is_set_and_nothing_else(tmp_path: Path) -> None:
     before = file.read_bytes()
     assert not set_secret(file, identity, OF_A_ROLE, "licence", b"abc")
     for name, value, said in (
-        ("password", b"abc", "made by hpcforge"),
+        ("password", b"abc", "hpcforge generates password"),
         ("license", b"abc", "'license' is not a secret that the site provides"),
         ("licence", b"", "0 bytes"),
         ("licence", bytes(65537), "65537 bytes"),

@@ -46,7 +46,7 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
 def test_a_power_state_that_no_protocol_has_is_no_success(tmp_path: Path, state: object) -> None:
     fake = FakeBmc()
     fake.resources[SYSTEM] = {**fake.system(), "PowerState": state}
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="tells no power state") as raised:
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="reports no power state") as raised:
         done(machine, Wish("status"))
     assert raised.value.reason == "answer"
 
