@@ -78,7 +78,7 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
         if file_system.drives is not None:
             if _within(file_system.mount, folder):
                 message = f"jobs cannot have a private /tmp below `{folder}`: `storage.{name}` is there"
-                yield Finding(loc, message, f"choose a folder of it, as {file_system.mount}/jobs")
+                yield Finding(loc, message, f"choose a folder in it, such as {file_system.mount}/jobs")
             continue
         of_worker = file_system.path if file_system.server in declared.with_function("worker") else None
         path = next((path for path in (file_system.mount, of_worker) if path and _meet(folder, path)), None)
@@ -249,7 +249,7 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
         yield Finding(loc, f"`{name}` would run on no node")
     elif len(names) > 1 and not offer.multiple_nodes:
         message = f"`{name}` runs on one node, not on {len(names)}: {hostlist.fold(names)}"
-        yield Finding(loc, message, "name one of them")
+        yield Finding(loc, message, "name one")
 
 
 def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
@@ -393,7 +393,7 @@ def idle_worker_findings(draft: Draft, declared: NamedNodes) -> Findings:
     for key, names in idle.items():
         yield Finding(
             ("nodes", key),
-            f"{hostlist.fold(names)} in no partition: no job will run there",
+            f"{hostlist.fold(names)} in no partition: no job runs there",
             "name it in a partition under slurm.partitions",
             severity="warning",
             key=True,
@@ -418,7 +418,7 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
     lines = (mark.source or draft.document.source).lines
     rest = lines[mark.line - 1][mark.column - 1 + mark.width :][:200]
     if lines[mark.line - 1][mark.column - 1 :].startswith(text) and re.match(" ++#[^ #]", rest):
-        hint = f"quote it to keep all of it: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"
+        hint = f"quote the whole value: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"
         yield Finding(loc, f"{quote(text)} ends at ` #`, which starts a comment", hint, severity="warning")
 
 

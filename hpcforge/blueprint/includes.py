@@ -79,16 +79,12 @@ def _read(source: SourceFile, written: Scalar, chain: tuple[Path, ...], reading:
         reading.complete = False
 
     if path in chain:
-        refuse(
-            f"{quote(name)} includes itself: {' -> '.join(file.name for file in (*chain, path))}", "remove one of them"
-        )
+        refuse(f"{quote(name)} includes itself: {' -> '.join(file.name for file in (*chain, path))}", "remove one")
         return None
     if path in reading.files:
         return None  # another file includes it, too
     if len(chain) > DEEPEST or len(reading.files) == MOST_FILES:
-        refuse(
-            f"more than {DEEPEST} files include each other, or there are more than {MOST_FILES}", "merge some of them"
-        )
+        refuse(f"more than {DEEPEST} files include each other, or there are more than {MOST_FILES}", "merge some files")
         return None
     document = read_inside_of(chain[-1].parent, name)
     reading.files.append(path)
@@ -156,7 +152,7 @@ def _refuse_both(root: Mapping, first: Mapping, second: Mapping, loc: tuple[str,
         elif find(root, place) is None:
             at: Mark = first.keys[key]
             position = f"{at.source.name if at.source else ''}:{at.line}"
-            hint = f"keep one of them, or set `{'.'.join(place)}` in the file that includes both"
+            hint = f"keep one, or set `{'.'.join(place)}` in the file that includes both"
             message = f"{quote('.'.join(place))} is also set in {position}"
             mark = second.keys[key]
             reading.diagnostics.append(Diagnostic("error", message, mark.source or SourceFile(""), mark, hint))

@@ -176,7 +176,7 @@ def _names(term: str) -> tuple[str, ...]:
         raise NodeSetError(str(error), error.hint) from None
     wrong = next((name for name in names if not _WORD.fullmatch(name)), None)
     if wrong is not None:
-        raise NodeSetError(f"names {quote(wrong)}, which is no name", "letters, digits, _, . and -")
+        raise NodeSetError(f"names {quote(wrong)}, which is not a valid name", "letters, digits, _, . and -")
     return tuple(f"{mark}{name}" for name in names) if mark else names
 
 

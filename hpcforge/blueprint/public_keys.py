@@ -35,7 +35,7 @@ def _user_key(text: str) -> str:
         return _KEY_FILE.check(text)
     if text.startswith(("/", "~", ".")):
         hint = f"a path ends in .pub, for example {_KEY_FILE.example}; never the private key's"
-        raise refusal(f"{quote(text)} is neither a public key nor the path of a file of them", hint)
+        raise refusal(f"{quote(text)} is neither a public key nor the path of a key file", hint)
     return _public_key(_KEY_LINE.check(text))
 
 

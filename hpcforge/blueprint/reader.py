@@ -179,7 +179,7 @@ def values_in_comments(document: Document) -> Iterator[Diagnostic]:
                 line = source.lines[mark.line - 1] if mark.line <= len(source.lines) else ""
                 if word := _COMMENT.search(line, mark.column - 1):
                     quoted = quote(f'{key}: "{word[1]}"')
-                    hint = f"what follows is a comment; as a value: {quoted}"  # the word may be a password
+                    hint = f"the rest of the line is a comment; as a value: {quoted}"  # the word may be a password
                     yield Diagnostic("warning", f"{quote(key)} has no value", source, mark, hint)
             trees += tree.entries.values()
         elif isinstance(tree, Sequence):

@@ -80,7 +80,7 @@ class Blueprint(Section):
     include: Annotated[tuple[v.FilePath, ...], v.ShortForm()] = Field(
         (),
         description="Files with parts of a blueprint, relative to this one and without `..`: shared by several "
-        "clusters. Mappings merge; what this file sets replaces what they set. Other paths in them are relative to "
+        "clusters. Mappings merge; values of this file replace theirs. Other paths in them are relative to "
         "the blueprint.",
     )
     inventory: (

@@ -30,7 +30,7 @@ from hpcforge.launchers import CONTAINERS, LAUNCHERS, ContainerName, LauncherNam
 # The launches of a smoke test, as its `test.yaml` lists them, and the ranks that they need.
 MOST_LAUNCHES = 16
 ADDED = ("launch", "scratch")  # further options of a program whose test has launches
-_NO_KILL = "a launch that ends by itself is not killed"
+_NO_KILL = "hpcforge kills no launch that ends on its own"
 
 # Variables that hpcforge sets for each process, and variables that change how programs are located or loaded.
 _SET = re.compile(
@@ -62,7 +62,7 @@ class RanksSection(Section):
     per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(v.whole)] | None = Field(
         None, description="Ranks on each node; default: one for each GPU, at least one. Without GPUs they share cores."
     )
-    multiple_of: _Ranks = Field(1, description="The number of all ranks is a multiple of it.")
+    multiple_of: _Ranks = Field(1, description="The number of ranks must be a multiple of this.")
     at_most: _Ranks | None = Field(None, description="Highest number of all ranks.")
 
 
@@ -106,7 +106,7 @@ def launch_findings(
             yield Finding((*loc, "kill_after"), message, "a shorter time, or a longer time_limit")
         if ranks.multiple_of % launch.ranks_divided_by:
             message = f"the ranks cannot be divided by {launch.ranks_divided_by}"
-            hint = f"add `multiple_of: {launch.ranks_divided_by}` or a multiple of it under needs.ranks"
+            hint = f"add `multiple_of: {launch.ranks_divided_by}`, or a multiple, under needs.ranks"
             yield Finding((*loc, "ranks_divided_by"), message, hint)
         starts = launch.launcher or launcher
         if launch.ranks_divided_by > 1 and starts and starts in LAUNCHERS and LAUNCHERS[starts].per_node == "one":
@@ -238,7 +238,7 @@ class ThresholdSection(Section):
         None,
         description="The operation whose bandwidth the catalog and the fabric bound, or what each GPU does by itself "
         "(a BF16 product of matrices, a copy from or to its host): the bound and the expected value are shown with "
-        "each number. Alone it refuses nothing.",
+        "each number. It sets no limit.",
     )
     at_least_of_derived: _Part | None = Field(
         None, description="Lowest value as a fraction of the expected bandwidth of `derived`."
@@ -263,7 +263,7 @@ class TestNeedsSection(Section):
     )
     pytorch_at_least: _Version | None = Field(None, description="Lowest version of PyTorch.")
     framework: v.SectionName | None = Field(
-        None, description="A framework of `software.frameworks` beside PyTorch, whose Python runs the program."
+        None, description="A framework of `software.frameworks` beside PyTorch; its Python runs the program."
     )
     imports: tuple[_Beside, ...] = Field(
         (),
@@ -290,7 +290,7 @@ class TestNeedsSection(Section):
         None,
         description="The ranks run in a container of this runtime, which `software.containers.runtimes` must name: "
         + "; ".join(f"{name}: {container.description}" for name, container in CONTAINERS.items())
-        + ". Its image is made of the node's own packages.",
+        + ". Its image has the node's own packages.",
     )
 
 
@@ -303,7 +303,7 @@ class SmokeTestSpec(Section):
     )
     launches: dict[LaunchName, LaunchSection] = Field(
         {},
-        description="Its launches by name, in this order; default: a single one that ends well. The program gets "
+        description="Its launches by name, in this order; default: a single launch, which ends well. The program gets "
         "--launch=NAME and --scratch=FOLDER.",
     )
     isolates: v.Truth = Field(
@@ -322,7 +322,7 @@ class SmokeTestSpec(Section):
         min_length=1, description="Measures that it reports, by name; if one is missing, the verdict is unknown."
     )
     headline: v.Sentence = Field(
-        description="Summary of the result, with measures in braces: busbw {busbw_gb_per_s} GB/s. For several nodes "
+        description="Summary of the result, with measures in braces: busbw {busbw_gb_per_s} GB/s. With several nodes "
         "it is the median; {NAME:worst} and {NAME:worst_node} are the worst value and its node."
     )
     thresholds: Annotated[dict[MeasureName, ThresholdSection], BeforeValidator(_lines)] = Field(
@@ -388,7 +388,7 @@ def _import_errors(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding
             yield Finding(place, f"{quote(name)} is a reserved name", f"rename the module: {SMOKE_TESTS.a_name}")
         elif not os.path.lexists(imported(folder, name)):
             yield Finding(
-                place, f"there is no `{name}.py` beside the folder {folder.name}", f"write {folder.parent}/{name}.py"
+                place, f"`{name}.py` is missing beside the folder {folder.name}", f"write {folder.parent}/{name}.py"
             )
 
 
@@ -406,7 +406,7 @@ def _folder_errors(folder: Path) -> Iterator[Diagnostic]:
         yield Diagnostic("error", message, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
     elif not os.path.lexists(folder / f"{name}.py"):
         yield Diagnostic(
-            "error", f"there is no `{name}.py` beside it", source, None, "the program has the folder's name"
+            "error", f"`{name}.py` is missing beside it", source, None, "the program has the folder's name"
         )
 
 
@@ -524,7 +524,7 @@ def _line(
     for bound in limits:
         if bound.endswith("_of_median") and not per_node and not (name in measures and measures[name].per):
             hint = "rank 0 reports for all; use at_least or at_most, `per: rank`, or the launcher srun or plain"
-            yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
+            yield Finding((*loc, bound), "a median needs a report of each node", hint, key=True)
 
 
 def _derived(

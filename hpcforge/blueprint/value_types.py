@@ -109,7 +109,7 @@ _SETTING = v.Matches(
 )
 _COMMENT = v.Matches(
     r"[ !#-\[\]-~]{0,100}",
-    'one line of up to 100 ASCII characters, none of them " or a backslash',
+    'one line of up to 100 ASCII characters, without " and backslash',
     "metrics for the site",
     guess=suggestions.plainer,
 )

@@ -35,17 +35,18 @@ class Variable(BaseModel):
 
     type: TypeName | None = Field(None, description="Its type.")
     list_of: TypeName | None = Field(None, description="It is a list; the type of its items.")
-    one_of: tuple[_Word, ...] = Field((), description="It is one of these words.")
+    one_of: tuple[_Word, ...] = Field((), description="The accepted words.")
     at_least: v.Number | None = Field(None, description="Lowest value of the number, or of each number in the list.")
     at_most: v.Number | None = Field(None, description="The most.")
     default: Any = Field(
         None, description="Its value if the blueprint sets none. Without a default, the blueprint must set it."
     )
     rehearsed: object = Field(
-        None, description="Its value in the rehearsal of a real site. For values that reach people outside the cluster."
+        None,
+        description="Its value in the rehearsal of a real site. Set it for values that leave the cluster.",
     )
     needs: VariableName | None = Field(
-        None, description="Another variable of the role, without whose value this one has no effect."
+        None, description="Another variable of the role; without it, this one has no effect."
     )
     contributed: VariableName | None = Field(
         None,

@@ -113,7 +113,7 @@ class Distributions(Mapping[tuple[str, str], Distribution]):
         if like is None:
             return data
         if like in below or not (parent := self._folder.joinpath(f"{like}.yaml")).is_file():
-            raise DistributionError(f"{file}: like: {like} is no other file of this folder")
+            raise DistributionError(f"{file}: like: {like} is not another file of this folder")
         return {**_inherited(self._merged(parent, (*below, like)), data), **data}
 
 

@@ -59,7 +59,7 @@ _PANELS = {
         "apply": "Configure the nodes, then run the smoke tests. Safe to repeat.",
         "verify": "Run the smoke tests again, or compare cables with the design.",
         "status": "Show nodes, the last run and test results. Changes nothing.",
-        "logs": "Show what nodes logged, from the node that keeps all logs. Changes nothing.",
+        "logs": "Show logs of nodes, as one node collects them. Changes nothing.",
         "report": "Write a document about a cluster. Runs no test.",
     },
     "Operate the cluster": {
@@ -67,7 +67,7 @@ _PANELS = {
         "export": "Write preseed or cloud-init files for the site's own installer.",
         "trust": "Confirm the machine of a removed node, so it can be cleaned up.",
         "nodes": "Add, remove, replace or import nodes of a blueprint.",
-        "power": "Switch nodes on and off, and choose what they boot.",
+        "power": "Switch nodes on and off, and set their boot device.",
         "netboot": "Install nodes that boot from the network.",
         "secrets": "Create, set, list, show and rotate the cluster's secrets.",
     },

@@ -48,7 +48,7 @@ class ApplyOptions:
         bool, typer.Option("--strict", help="With --plan: change nothing if any node has changed since.")
     ] = False
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Rename what another cluster left in Slurm's folders, and go on.")
+        bool, typer.Option("--take-over", help="Rename files of another cluster in Slurm's folders, and continue.")
     ] = False
     lock_timeout: Annotated[
         float,
@@ -78,7 +78,7 @@ def apply(options: ApplyOptions) -> int:
     """
     if options.plan_file is not None and (any(vars(options.select).values()) or options.take_over):
         hint = "remove --limit, --exclude, --only, --force, --verify and --take-over, or --plan"
-        raise UsageError("--plan applies a plan without changes to it", hint)
+        raise UsageError("--plan applies a plan unchanged", hint)
     applied = _applied(options)
     _print(options, applied)
     return applied.code
@@ -209,6 +209,6 @@ def below(tests: Verified) -> bool:
 
 def _confirm(progress: Progress, nodes: int) -> None:
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal for the question", "read `hpcforge plan`, then apply with --yes")
+        raise UsageError("the question needs a terminal", "read `hpcforge plan`, then apply with --yes")
     with progress.paused(), progress.phase("your answer"):
         typer.confirm(f"Change {nodes} nodes?", abort=True, err=True)

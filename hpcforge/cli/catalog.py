@@ -96,7 +96,7 @@ def list_(options: CatalogListOptions) -> int:
     models, kind = _models(), options.kind
     kinds = list(dict.fromkeys(model.kind for model in models))
     if kind is not None and kind not in kinds:
-        raise UsageError(f"there is no kind {kind}", did_you_mean(kind, kinds) or "")
+        raise UsageError(f"unknown kind {kind}", did_you_mean(kind, kinds) or "")
     _print([model for model in models if kind in (None, model.kind)], options.as_json)
     return Exit.DONE
 
@@ -128,7 +128,7 @@ def new(options: CatalogNewOptions) -> int:
 
     kind, name, like = options.kind, options.name, options.like
     if kind not in ENTRIES:
-        raise UsageError(f"there is no kind {kind}", did_you_mean(kind, ENTRIES) or "")
+        raise UsageError(f"unknown kind {kind}", did_you_mean(kind, ENTRIES) or "")
     if not MODEL_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a model name: lower-case letters, digits, . and -", "for example our-8u")
     models = getattr(load_catalog(), kind)
@@ -155,7 +155,7 @@ def search(options: CatalogSearchOptions) -> int:
     models = found(_models(), options.words)
     _print(models, options.as_json)
     if not models and not options.as_json:
-        printing.note("no model has all of these words; all models: hpcforge catalog list\n")
+        printing.note("no model has all these words; all models: hpcforge catalog list\n")
     return Exit.DONE if models else Exit.ERROR
 
 

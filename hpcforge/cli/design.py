@@ -47,7 +47,7 @@ def design(options: DesignOptions) -> int:
 
     data = options.as_json + (options.csv is not None) + (options.svg is not None)
     if data > 1:
-        raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")
+        raise UsageError("--json, --csv and --svg all write to standard output", "use one at a time")
     loaded, html = load(options.blueprint, options.inventory), options.html
     needless = options.csv in ("cables", "ports") and html is None
     site_design = None if needless else designed(loaded, str(loaded.blueprint_path))

@@ -41,7 +41,7 @@ class DiscoverOptions:
         str | None,
         typer.Option(
             "--assign",
-            help="Machines that are no node yet become these nodes, in the order of their addresses.",
+            help="New machines become these nodes, in the order of their addresses.",
             metavar="NODES",
             show_default=False,
             autocompletion=completion.node_sets,
@@ -52,7 +52,7 @@ class DiscoverOptions:
         typer.Option(
             "--trust-new",
             help="Record the certificate of each controller that has none in the inventory, and log in there, "
-            "but at no address that only a subnet names.",
+            "except at addresses that only a subnet names.",
         ),
     ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False
@@ -140,7 +140,9 @@ def _print(options: DiscoverOptions, site: Site, discovered: _Discovered) -> Non
         printing.result(machines_table(machines, matches, printing.columns()))
         printing.note(remarks_text(discovered.remarks, absent))
     if lost := discovered.lost:
-        printing.note(f"{fold(lost)}: not assigned: removed, or given another controller, while machines were asked\n")
+        printing.note(
+            f"{fold(lost)}: not assigned: the inventory lost the node or changed its controller during discovery\n"
+        )
     file = site.loaded.inventory_path
     outcome = "would be added to" if options.dry_run or discovered.interrupted else "added to"
     nodes = fold(list(dict.fromkeys(node for node, _ in added)))

@@ -82,7 +82,7 @@ def _explain_code(code: str | None, as_json: bool) -> int:
         rules = [all_rules[code.upper()]] if code.upper() in all_rules else []
         checks = [all_checks[code.lower()]] if code.lower() in all_checks else []
     else:
-        raise UsageError(f"there is no rule {one_line(code)}", _hint(code, all_rules, all_checks))
+        raise UsageError(f"unknown rule {one_line(code)}", _hint(code, all_rules, all_checks))
     if as_json:
         entries = {"rules": [vars(rule) for rule in rules], "checks": [_entry(check) for check in checks]}
         printing.result(json.dumps({"schema_version": 1, **entries}, indent=2) + "\n")

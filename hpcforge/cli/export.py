@@ -38,9 +38,9 @@ class ExportOptions:
         typer.Option("--key", help="The ssh key that nodes accept: a .pub file, or a private key.", metavar="FILE"),
     ]
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder that gets the files.", metavar="FOLDER")]
-    preseed: Annotated[bool, typer.Option("--preseed", help="For debian-installer: NODE.cfg.")] = False
+    preseed: Annotated[bool, typer.Option("--preseed", help="Write NODE.cfg, for debian-installer.")] = False
     cloud_init: Annotated[
-        bool, typer.Option("--cloud-init", help="For cloud-init: NODE/user-data, meta-data, network-config.")
+        bool, typer.Option("--cloud-init", help="Write NODE/user-data, meta-data and network-config, for cloud-init.")
     ] = False
     mirror: Annotated[str, typer.Option("--mirror", help="Where packages come from.", metavar="URL")] = (
         "http://deb.debian.org/debian"
@@ -57,7 +57,7 @@ class ExportOptions:
             show_default=False,
         ),
     ] = None
-    replace: Annotated[bool, typer.Option("--replace", help="Replace files that have another text.")] = False
+    replace: Annotated[bool, typer.Option("--replace", help="Replace files with different text.")] = False
     limit: Limit = None
     inventory: Inventory = None
 
@@ -87,7 +87,7 @@ def export(options: ExportOptions) -> int:
     _write({options.output / name: text for name, text in files.items()}, options.replace)
     printing.result(f"{plural(len(files), 'file')} of {fold(names)} written to {options.output}\n")
     if not (choices.dns or name_servers(site.cluster)):
-        printing.note("no name server is known, so the installer finds no mirror by its name: name one with --dns\n")
+        printing.note("no name server is set, so the installer cannot resolve the mirror's name: add --dns\n")
     if options.cloud_init:
         _note_left_out(nodes)
     apply = command_line("apply", options.blueprint, inventory=options.inventory, trust_new=True)
@@ -131,7 +131,7 @@ def _choices(options: ExportOptions) -> InstallerChoices:
 
     mirror, security = options.mirror, options.security_mirror
     if options.preseed == options.cloud_init:
-        raise UsageError("one of --preseed and --cloud-init says what to write", "name one of them")
+        raise UsageError("exactly one of --preseed and --cloud-init is required", "add or remove one")
     if options.preseed and security != InstallerChoices.security:
         hint = "remove it: with preseed the first apply sets sources"
         raise UsageError("--security-mirror is for --cloud-init", hint)

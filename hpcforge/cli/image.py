@@ -166,7 +166,7 @@ def list_(options: ImageListOptions) -> int:
     elif images:
         printing.result(_table(images))
     else:
-        printing.note(f"There is none on this machine. Next: {command_line('image', 'build', 'BLUEPRINT')}\n")
+        printing.note(f"This machine has none. Next: {command_line('image', 'build', 'BLUEPRINT')}\n")
     return Exit.DONE
 
 

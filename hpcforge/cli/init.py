@@ -136,7 +136,9 @@ def _check(options: InitOptions, file: Path) -> None:
         option = "--ssh" if ssh else "--from"
         raise UsageError(f"{option} is not for --template, --workers and --server", "name the machines in one way")
     if ssh and not options.trust:
-        raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
+        raise UsageError(
+            "the host keys of these machines are not known", "add --trust-new to accept the keys that they show"
+        )
 
 
 def _write(texts: dict[Path, str], file: Path) -> None:
@@ -165,7 +167,7 @@ def _print(options: InitOptions, texts: dict[Path, str], site: SiteFile | None, 
         return
     printing.result(f"{file}\n{inventory}\n")
     guesses = sum(text.count("# guess") for text in texts.values())
-    eyes = f"; {guesses} lines with `guess` need your eyes" if guesses else ""
+    eyes = f"; {guesses} lines with `guess` need a check" if guesses else ""
     printing.note(f"{nodes} node{'s' if nodes > 1 else ''}{eyes}. Edit both files, then: {follow}\n")
     printing.note(f"On this machine alone, as root: {command_line('rehearse', 'up', file)}\n")
 
@@ -256,7 +258,7 @@ def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged:
         return len(load(file, judged=judged, instead=texts).cluster.nodes)
     except InvalidInput:
         remedy = f"correct {machines}" if machines else "choose another template or server"
-        printing.note(f"nothing was written: {file} would have these lines, and not be valid; {remedy}\n")
+        printing.note(f"nothing was written: {file} would be invalid with these lines; {remedy}\n")
         raise
 
 
@@ -286,7 +288,7 @@ def _chosen(by_name: dict[str, ClusterTemplate], name: str | None, file: Path) -
             printing.note(f"  {template:<12} {by_name[template].description}\n")
         name = typer.prompt("Template", default=names[0], err=True)
     if name not in names:
-        raise UsageError(f"there is no template {name}", did_you_mean(str(name), names) or "hpcforge init lists them")
+        raise UsageError(f"unknown template {name}", did_you_mean(str(name), names) or "hpcforge init lists them")
     return by_name[name]
 
 

@@ -76,13 +76,13 @@ def inventory(options: InventoryOptions) -> int:
 
     if len(options.formats) > 1:
         names = " and ".join(f"--{name}" for name in options.formats)
-        raise UsageError(f"{names} exclude each other", "give one of them")
+        raise UsageError(f"{names} exclude each other", "use one")
     kind = options.formats[0] if options.formats else "table"
     site = open_site(options.blueprint or default_blueprint(), options.inventory, options.lab, None, needs_lab=False)
     printing.result(_text(kind, site))
     if kind in _OVER_SSH and (without := [node.name for node in site.cluster.nodes if not node.host_keys]):
         printing.note(
-            f"{fold(without)}: the inventory has no host key, so ssh refuses to go there\n"
+            f"{fold(without)}: the inventory has no host key, so ssh refuses to connect\n"
             "hint: hpcforge netboot record, or hpcforge apply --trust-new, writes them\n"
         )
     return Exit.DONE

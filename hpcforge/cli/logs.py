@@ -32,7 +32,7 @@ class LogsOptions:
     nodes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Of these nodes: a hostlist, a partition, a rack, a function, or all!w03. Default: all.",
+            help="Only these nodes: a hostlist, a partition, a rack, a function, or all!w03. Default: all.",
             metavar="[NODES]",
             show_default=False,
             autocompletion=completion.node_sets,
@@ -83,4 +83,4 @@ def _summary(answer: LogsAnswer, chosen: Sequence[str], since: str) -> str:
     text = f"{plural(len(answer['lines']), 'line')} of {fold(tuple(chosen))} within {since}\n"
     if answer["left_out"]:
         text += f"{plural(answer['left_out'], 'older line')} not shown: --last N, --grep TEXT or a shorter --since\n"
-    return text + (f"nothing is kept of {fold(tuple(without))}: it has not logged yet\n" if without else "")
+    return text + (f"no logs from {fold(tuple(without))} yet\n" if without else "")

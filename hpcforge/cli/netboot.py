@@ -45,7 +45,7 @@ class NetbootWantOptions:
     wipe: Wipe = None
     image: Image = None
     hours: Annotated[
-        float, typer.Option("--hours", help="After this time it is no longer asked for.", min=0.1, max=720, metavar="H")
+        float, typer.Option("--hours", help="Time after which the request ends.", min=0.1, max=720, metavar="H")
     ] = 24.0
     inventory: Inventory = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
@@ -237,7 +237,7 @@ def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal for the question", "add --yes")
+        raise UsageError("the question needs a terminal", "add --yes")
     if not losing:
         typer.confirm(f"Install {fold(names)}?", abort=True, err=True)
         return

@@ -127,7 +127,7 @@ class NodesReplaceOptions:
         bool,
         typer.Option(
             "--same-machine",
-            help="The machine stays, and only its host keys go: `apply --install` then installs it again.",
+            help="Keep the machine and remove only its host keys; `apply --install` then installs it again.",
         ),
     ] = False
     write: NodesWriteOptions
@@ -194,7 +194,9 @@ def replace(options: NodesReplaceOptions) -> int:
 
     name, machines, inventory = options.name, options.machines, options.write.inventory
     if options.same and (machines.mac or machines.bmc or machines.serial):
-        raise UsageError("--same-machine: it keeps what the inventory has of it", "remove --mac, --bmc and --serial")
+        raise UsageError(
+            "--same-machine keeps the machine's values in the inventory", "remove --mac, --bmc and --serial"
+        )
     loaded = load(options.blueprint, inventory)
     new = Newcomers(
         (name,),
@@ -231,7 +233,7 @@ def _of_old_machine(loaded: Loaded, new: Newcomers) -> Iterator[str]:
         yield f"{subject} from the inventory: give the new one's with --mac, --bmc, --serial or by hand"
     machine = loaded.inventory.nodes.get(name) if loaded.inventory else None
     if machine is not None and machine.note:
-        yield f"nodes.{name}.note stays ({machine.note}): take it out if it is about the old machine"
+        yield f"nodes.{name}.note stays ({machine.note}): remove it if it is about the old machine"
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
         yield f"overrides.{name} stays ({override.reason}): remove it if the new machine has no such fault"
@@ -339,9 +341,7 @@ def _write_all(loaded: Loaded, proposed: Proposed, yes: bool) -> None:
     printing.flush()
     if proposed.changed and not yes:
         if not sys.stdin.isatty():
-            raise UsageError(
-                "there is no terminal for the question; nothing was written", "look at the diff, then add --yes"
-            )
+            raise UsageError("the question needs a terminal; nothing was written", "read the diff, then add --yes")
         typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
     with site_lock(loaded):
         write_texts(loaded, {path: proposed.new[path] for path in proposed.changed})

@@ -28,7 +28,7 @@ LabName = Annotated[
     typer.Option(
         "--lab",
         help="Work on the rehearsal with this name. Required for a real site's blueprint, which otherwise means the "
-        "site. For a lab's blueprint: only if the rehearsal does not have its default name.",
+        "site. With a lab's blueprint, required only if the rehearsal does not have its default name.",
         metavar="NAME",
         show_default=False,
         envvar="HPCFORGE_LAB",
@@ -109,7 +109,7 @@ Install = Annotated[
     str | None,
     typer.Option(
         "--install",
-        help="Of these nodes, install those without an operating system: no recorded host key, and ssh silent.",
+        help="Install the selected nodes that have no operating system: no recorded host key, no answer to ssh.",
         metavar="NODES",
         show_default=False,
         autocompletion=completion.node_sets,

@@ -70,7 +70,7 @@ def plan(options: PlanOptions) -> int:
 
 def _check(options: PlanOptions) -> None:
     if options.markdown and options.as_json:
-        raise UsageError("--markdown and --json print two things", "remove one of them")
+        raise UsageError("--markdown and --json exclude each other", "remove one")
     if options.offline and (options.output is not None or options.trust):
         raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
     if options.offline and options.install.install is not None:

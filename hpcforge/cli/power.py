@@ -106,7 +106,7 @@ class PowerOnOptions:
         list[str] | None,
         typer.Option(
             "--without-feed",
-            help="A power feed that has failed: only as many nodes start as the others carry. Repeatable.",
+            help="A power feed that has failed: only nodes that the other feeds can carry start. Repeatable.",
             metavar="FEED",
             show_default=False,
         ),
@@ -149,7 +149,7 @@ class PowerBootOptions:
 
     which: PowerNodesOptions
     device: Annotated[
-        str, typer.Option("--device", help="network, disk, or none: what the firmware is set to.", metavar="DEVICE")
+        str, typer.Option("--device", help="network, disk, or none: the firmware's own setting.", metavar="DEVICE")
     ] = "network"
     access: PowerAccessOptions
     as_json: AsJson = False
@@ -298,7 +298,7 @@ def _chosen(site: Site, nodes: str | None, switch: PowerSwitch) -> list[Node]:
     if nodes is None and not switch.everything:
         raise UsageError("no nodes are named", "name them, or add --all")
     if nodes is not None and switch.everything:
-        raise UsageError("both nodes and --all are given", "use one of them")
+        raise UsageError("nodes and --all exclude each other", "use one")
     return [site.cluster.by_name[name] for name in select(site.cluster, [nodes] if nodes else (), ())]
 
 
@@ -306,7 +306,7 @@ def _confirm(verb: str, nodes: Sequence[Node]) -> None:
     from hpcforge.blueprint.hostlist import fold
 
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal for the question", "add --yes")
+        raise UsageError("the question needs a terminal", "add --yes")
     question = {"on": "Switch on", "off": "Switch off", "cycle": "Switch off and on"}[verb]
     typer.confirm(f"{question} {fold([node.name for node in nodes])}?", abort=True, err=True)
 

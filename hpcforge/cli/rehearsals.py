@@ -63,7 +63,7 @@ def take(words: list[str], least: int, most: int | None) -> list[str]:
             if most is not None and len(words) > most
             else "an argument is missing"
         )
-        raise UsageError(problem, "a blueprint comes first and ends in .yaml; --help shows what follows")
+        raise UsageError(problem, "a blueprint comes first and ends in .yaml; --help shows the other arguments")
     return words
 
 
@@ -91,7 +91,7 @@ def named_one(rehearsal: RehearsalName, verb: str, *words: object) -> str:
     blueprint = blueprint_of(name)
     only = refer_to(blueprint, name) if blueprint else RehearsalName(None, name)
     raise UsageError(
-        "this removes something: name the rehearsal by its blueprint or with --lab",
+        "this command removes data: name the rehearsal by its blueprint or with --lab",
         f"the only rehearsal here: {only.typed(verb, *words)}",
     )
 

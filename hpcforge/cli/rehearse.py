@@ -230,7 +230,7 @@ def list_(options: RehearseListOptions) -> int:
     elif rehearsals:
         printing.result(rehearsals_text(rehearsals))
     else:
-        printing.note(f"There is none on this machine. Next: {command_line('rehearse', 'up', 'BLUEPRINT')}\n")
+        printing.note(f"This machine has none. Next: {command_line('rehearse', 'up', 'BLUEPRINT')}\n")
     return Exit.DONE
 
 

@@ -49,7 +49,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
     made_from = _image(loaded, boots=boots) if image and store.names() else None
     with Progress() as progress, progress.phase("nodes at ssh"):
         if made_from:
-            progress.say(f"new nodes are made from image {made_from.name}")
+            progress.say(f"new nodes use image {made_from.name}")
         made = labs.up(
             _request(loaded, blueprint, name, kind, _nodes(loaded, names, boots=boots, bare=made_from is None)),
             progress.say,

@@ -30,7 +30,7 @@ class SchemaOptions:
     blueprint: Annotated[
         Path | None,
         typer.Argument(
-            help="For `blueprint`: also accept the models and roles of this blueprint.",
+            help="With `blueprint`: also accept the models and roles of this blueprint.",
             show_default=False,
             autocompletion=completion.blueprints,
         ),

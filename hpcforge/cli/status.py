@@ -41,11 +41,9 @@ class StatusOptions:
             "--html", help="Write a page with racks and nodes to this file.", metavar="FILE", show_default=False
         ),
     ] = None
-    watch: Annotated[bool, typer.Option("--watch", help="Fill the terminal, and ask again and again until Ctrl-C.")] = (
-        False
-    )
+    watch: Annotated[bool, typer.Option("--watch", help="Fill the terminal, and refresh until Ctrl-C.")] = False
     every: Annotated[
-        float, typer.Option("--every", help="With --watch: the seconds between two.", min=1, metavar="SECONDS")
+        float, typer.Option("--every", help="With --watch: the seconds between refreshes.", min=1, metavar="SECONDS")
     ] = 5
     as_json: AsJson = False
 
@@ -58,7 +56,7 @@ def status(options: StatusOptions) -> int:
 
     blueprint, inventory, lab = vars(options.cluster).values()
     if options.watch and (options.history or options.html is not None or options.as_json):
-        raise UsageError("--watch shows one thing", "remove --history, --html and --json")
+        raise UsageError("--watch shows only the present state", "remove --history, --html and --json")
     if options.watch and not printing.on_terminal():
         raise UsageError("--watch needs a terminal", command_line("status", blueprint, json=True))
     site = open_site(blueprint, inventory, lab, None)

@@ -55,7 +55,7 @@ def trust(options: TrustOptions) -> int:
     if not options.yes:
         if not sys.stdin.isatty():
             raise UsageError(
-                "there is no terminal for the question", "compare the key with the machine's console, then add --yes"
+                "the question needs a terminal", "compare the key with the machine's console, then add --yes"
             )
         typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, machine)

@@ -78,16 +78,14 @@ class VerifyOptions:
         tuple[str, str] | None,
         typer.Option(
             "--baseline",
-            help="Save the numbers on the head under this name, or compare them with it.",
+            help="Save the numbers on the head as this baseline, or compare them with the baseline.",
             metavar="save|compare NAME",
             show_default=False,
         ),
     ] = None
     usual: Annotated[
         bool,
-        typer.Option(
-            "--usual/--no-usual", help="Compare rates of tests that have no other limit with those of their last runs."
-        ),
+        typer.Option("--usual/--no-usual", help="Compare rates of tests without other limits with their last runs."),
     ] = True
     junit: Annotated[
         Path | None,
@@ -194,7 +192,7 @@ def _finish(
     from hpcforge.report.apply_text import baseline_lines
 
     if problem:
-        printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
+        printing.note(f"the head could not save the numbers: {one_line(problem)}\n")
     _print(options, report, verification, usable.down)
     for line in baseline_lines(report, None if problem else options.baseline):
         printing.note(f"{line}\n")

@@ -145,7 +145,9 @@ def _bootstrap(network: Network, others: Sequence[Network]) -> LibraryVariable |
         return LibraryVariable("NCCL_SOCKET_IFNAME", f"={network.interface}", reason, source)
     reason = f"the workers' interface on {network.name} is not known: set `interface` of that network"
     return DefaultVariable(
-        "NCCL_SOCKET_IFNAME", f"{reason}. NCCL prefers interfaces named ib*, then uses any that is up", source
+        "NCCL_SOCKET_IFNAME",
+        f"{reason}. NCCL prefers interfaces named ib*, then uses any other interface that is up",
+        source,
     )
 
 

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 2
 class Design(FacilityDesign):
     """All of it."""
 
-    fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
+    fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables and their bandwidth.")]
     storage: Annotated[tuple[FileSystemDesign, ...], about("File systems that nodes serve.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 

@@ -17,7 +17,7 @@ class GroupNameError(ExpectedError):
     """Two partitions have the same group name."""
 
     kind = "invalid"
-    hint = "`-` and `.` become `_` in names of groups: rename one of them"
+    hint = "`-` and `.` become `_` in names of groups: rename one"
 
 
 def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:

@@ -34,7 +34,7 @@ def select(
     without = set(_expand(known_names, exclude))
     chosen = tuple(name for name in known_names.nodes if name in within and name not in without)
     if not chosen:
-        raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or remove --exclude")
+        raise SelectionError("--limit and --exclude leave no node", "widen --limit, or remove --exclude")
     return chosen
 
 

@@ -188,7 +188,7 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
         if reason is not None:
             yield Finding(loc, f"`{smoke_test.name}` can never run: {reason[0]}", reason[1])
         if separation := cluster.slurm.cut(smoke_test.nodes):
-            message = f"`{smoke_test.name}` will not be run on all of these nodes: {separation}"
+            message = f"`{smoke_test.name}` will not run on all these nodes: {separation}"
             yield Finding(loc, message, "a set of nodes for each", severity="warning")
         without = [node for node in smoke_test.nodes if not smoke_test.program.has_gpus(cluster.by_name[node])]
         if without:

@@ -207,7 +207,7 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
     Raises `FetchError` if it cannot be fetched or is not the pinned one, OSError for the folder.
     """
     arriving = folder / f".{artifact.sha256}.arriving"
-    busy = f"another hpcforge fetches {artifact.name}: waiting for it"
+    busy = f"another hpcforge fetches {artifact.name}: waiting"
     with file_lock(arriving, lambda: progress(busy)) as file:
         if is_there(artifact, folder):  # another hpcforge has brought it meanwhile
             arriving.unlink()
@@ -231,7 +231,7 @@ def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None])
         except _CutOffError as error:
             if attempt == _ATTEMPTS:
                 raise _failed(artifact, str(error)) from None
-        progress(f"{artifact.name}: the connection was lost; going on")
+        progress(f"{artifact.name}: the connection was lost; continuing")
         time.sleep(_PAUSE_S)
     return None
 

@@ -101,7 +101,7 @@ class JumpConnection:
                 self._master.kill()
                 reason = last_line(log.read_text(errors="replace")) or "it does not answer"
                 raise UnreachableError(
-                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {reason}"
+                    "via", f"the jump host {self._via.name} (`access.via`) cannot be reached by ssh: {reason}"
                 )
             time.sleep(0.02)
 

@@ -35,7 +35,7 @@ class ChildProcess:
             lines = self._log.read()[-4096:].decode(errors="replace").split("\n")
         except ValueError:  # closed by another thread
             return "it was closed"
-        return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "without output")
 
     def close(self, deadline: float) -> None:
         """End it by that time, of `time.monotonic`."""

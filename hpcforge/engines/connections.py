@@ -62,7 +62,7 @@ class Route:
             try:
                 self._client = connect(via, tcp)
             except UnreachableError as error:
-                failure = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
+                failure = UnreachableError("via", f"the jump host {via.name} (`access.via`) cannot be used: {error}")
                 self._failed = (time.monotonic(), failure)
                 raise failure from error
             return self._client

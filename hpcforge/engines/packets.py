@@ -185,7 +185,7 @@ class _Transport(paramiko.Transport):
     def _without_banner(self, error: EOFError | OSError, waited_s: float) -> HandshakeError:
         greeting = self.packetizer.greeting  # type: ignore[attr-defined]
         if greeting not in _REFUSALS:
-            return HandshakeError(f"answers port 22 with '{greeting}', which is no SSH server's banner")
+            return HandshakeError(f"answers port 22 with '{greeting}', which is not the banner of an SSH server")
         if isinstance(error, TimeoutError):
             return HandshakeError(
                 f"accepts connections on port 22 and sends no SSH banner within {waited_s:g} s: sshd hangs, or another "

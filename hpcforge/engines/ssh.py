@@ -333,8 +333,8 @@ def _silent(target: Target, begins_s: float | None) -> UnreachableError:
 def _waiting(target: Target) -> UnreachableError:
     return UnreachableError(
         "silent",
-        f"{target.name} ({target.address}) accepted the login of {target.user}, whose login shell did not begin a "
-        f"command within {SHELL_S:g} s: a start-up file or a module of PAM waits or asks; a file such as ~/.bashrc "
+        f"{target.name} ({target.address}) accepted the login of {target.user}, but the login shell did not begin "
+        f"a command within {SHELL_S:g} s: a start-up file or a module of PAM waits or asks; a file such as ~/.bashrc "
         "may ask only where there is a terminal: `[ -t 0 ] || return` before it",
     )
 

@@ -31,7 +31,7 @@ def cache() -> Path:
 @contextmanager
 def host_lock(progress: Progress) -> Iterator[None]:
     """Hold the lock of the resources that labs share: base trees, the choice of subnets, the inotify limit."""
-    with run_lock("host", "another lab is changing what labs share on this host", progress):
+    with run_lock("host", "another lab is changing shared parts of this host", progress):
         yield
 
 

@@ -49,7 +49,7 @@ class Apt:
         texts = [path.read_text(errors="replace") for path in sorted((self.home / "lists").glob("*Release"))]
         dates = [parsedate_to_datetime(match[1]) for text in texts if (match := _DATE.search(text))]
         if not dates:
-            raise ImageError("the package lists do not say when they were made")
+            raise ImageError("the package lists have no date")
         return int(max(date.timestamp() for date in dates))
 
     def offered(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:

@@ -52,7 +52,7 @@ def faults(archive: Path, epoch_s: int) -> tuple[str, ...]:
             names.append(name)
             problems += _of_member(tar, member, name, epoch_s)
     if "etc/machine-id" not in names:
-        problems.append("etc/machine-id is not there: systemd would make no new one in a read-only root")
+        problems.append("etc/machine-id is missing: systemd would make no new one in a read-only root")
     return tuple(problems)
 
 
@@ -197,7 +197,7 @@ def _resolve_again(locked: Lock, apt: Apt) -> Lock:
         apt.unpin()
     if chosen != locked.packages:
         differing = _differing(locked.packages, chosen) or "files of the same versions have other checksums"
-        raise ImageError(f"the lock does not come out the same: {differing}", "build without --locked")
+        raise ImageError(f"the new lock differs: {differing}", "build without --locked")
     return locked
 
 
@@ -237,12 +237,12 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
             _install(building, lock, apt, tally.reach, handle)
             tally.reach(total)
         if differing := _differing(lock.packages, installed(building / "tree")):
-            raise ImageError(f"what was installed is not what was locked: {differing}")
+            raise ImageError(f"installed packages differ from the lock: {differing}")
         archive = building / store.ARCHIVE
         with tell.tally("packing", [archive.name]) as tally, tally.part(archive.name):
             pack(building / "tree", archive, lock.epoch_s)
         if wrong := faults(archive, lock.epoch_s):
-            raise ImageError("what was built may not be an image: " + _first(wrong, "; "))
+            raise ImageError("the built tree cannot be an image: " + _first(wrong, "; "))
         manifest = Manifest(
             name, lock, (made_for,), store.sha256_of(archive), archive.stat().st_size, time.time(), __version__
         )

@@ -71,7 +71,7 @@ def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
         if image.disk is None:
             progress(f"making the disk of image {image.name}")
             image = _make(image, place, handle)
-            progress(f"the disk of image {image.name} is made")
+            progress(f"the disk of image {image.name} is ready")
         _check(image, place)
         yield place
 
@@ -126,7 +126,7 @@ def _check(manifest: Manifest, place: Path) -> None:
     ]:
         raise ImageError(f"{place / absent[0]} is not there", hint)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
-        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", hint)
+        raise ImageError(f"{root} is not the disk of the manifest: it was cut short or changed", hint)
     for name, sha256 in disk.beside.items():
         if store.sha256_of(place / name) != sha256:
-            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", hint)
+            raise ImageError(f"{place / name} is not that of the manifest: it was cut short or changed", hint)

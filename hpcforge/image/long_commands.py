@@ -73,4 +73,4 @@ def ensure_room(place: Path, needed_mib: int, purpose: str) -> None:
 
 
 def _no_room(program: str, place: Path) -> ImageError:
-    return ImageError(f"no room is left for what `{program}` writes in {place}", NO_ROOM_HINT)
+    return ImageError(f"`{program}` has no room to write in {place}", NO_ROOM_HINT)

@@ -94,7 +94,7 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or len(name) > 48:
         raise ImageError(
             f"{name!r} is not a valid image name",
-            "names are up to 48 of a-z, 0-9 and single hyphens; `hpcforge image list` shows those that there are",
+            "names are up to 48 of a-z, 0-9 and single hyphens; `hpcforge image list` shows them",
         )
     return name
 

@@ -77,7 +77,7 @@ def read(name: str) -> Manifest:
     except FileNotFoundError:
         available = ", ".join(names()) or "none"
         raise ImageError(
-            f"there is no image {name!r} (there are: {available})", "hpcforge image build BLUEPRINT"
+            f"image {name!r} does not exist (available: {available})", "hpcforge image build BLUEPRINT"
         ) from None
     if manifest.name != name:
         raise ImageError(f"{path} is the manifest of {manifest.name!r}", f"hpcforge image remove {name}")
@@ -144,7 +144,7 @@ def remove(name: str, used_by: Users, progress: Progress) -> None:
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
     if str(place) in Path("/proc/self/mounts").read_text():  # a lab without a record uses it
-        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {place}`")
+        raise ImageError(f"image {name} is mounted", f"find it: `findmnt | grep {place}`")
     if not place.is_dir():
         read(name)  # raises the error
     _discard(place)

@@ -22,7 +22,7 @@ class Account(Resource):
     home: Annotated[str, "Its home directory."]
     shell: Annotated[str, "What it logs in to.", LocalName.PATH] = "/bin/bash"
     expires: Annotated[str, "The day from which the account is locked, year-month-day; empty: never."] = ""
-    make_home: Annotated[bool, "Whether its home is made where there is none; false: another node does."] = True
+    make_home: Annotated[bool, "Whether to create a missing home; false: another node does."] = True
     mount: Annotated[
         str,
         "What has to be mounted before the home of an account that is there becomes this one; empty: nothing.",

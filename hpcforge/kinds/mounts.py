@@ -21,16 +21,16 @@ class Mount(Resource):
 
     path: Annotated[str, "Where it is mounted.", LocalName.PATH]
     what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
-    type: Annotated[str, "Of the file system, as in `nfs4`."]
+    type: Annotated[str, "Type of the file system, as in `nfs4`."]
     options: Annotated[str, "As mount(8) has them. Plans and units show them: a key is in a file."] = "defaults"
     retry_s: Annotated[
         int,
-        "For one whose server may be away: how long a try may take, and how long after one that failed the next comes, "
-        "seconds; nothing waits for it when the node starts. 0: one try, which the start of the node waits for.",
+        "If its server may be away: limit of an attempt, and the pause after a failed one, seconds; the node starts "
+        "without waiting. 0: one attempt, which the start of the node waits for.",
     ] = 0
     try_s: Annotated[
         int,
-        "With `retry_s`, how long a try may take where that is longer, seconds: drives may have to recover first.",
+        "With `retry_s`, a longer limit of an attempt, seconds: drives may have to recover first.",
     ] = 0
     fuse: Annotated[
         bool,
@@ -59,7 +59,7 @@ class Mount(Resource):
     @classmethod
     def removal_line(cls, name: str) -> str | None:
         """Return the line on its removal: its files stay there."""
-        return f"mount {name}: unmounted; what is on it stays there"
+        return f"mount {name}: unmounted; its files stay there"
 
 
 class MountState(ResourceState):

@@ -18,7 +18,7 @@ class Pin(Resource):
 
     name: Annotated[str, "Name of its file in /etc/apt/preferences.d."]
     packages: Annotated[
-        tuple[str, ...], "Names or patterns, several with blanks between them or each by itself.", LocalName.PACKAGE
+        tuple[str, ...], "Names or patterns, several with blanks between, or one each.", LocalName.PACKAGE
     ]
     pin: Annotated[str, "`version 23.11.*`, `release n=bookworm-backports` or `origin packages.example.org`."]
     priority: Annotated[int, "As apt_preferences(5) has it."]

@@ -23,7 +23,7 @@ class PackageSource(Resource):
         str, "The public key in ASCII armour, or the path of a keyring that is there before packages.", LocalName.PATH
     ]
     components: Annotated[tuple[str, ...], "Which of its components."] = ()
-    architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
+    architectures: Annotated[tuple[str, ...], "The architectures; none: the node's own."] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a name or a password in an address: every user on the node can read its file."""

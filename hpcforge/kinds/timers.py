@@ -21,8 +21,10 @@ class Timer(Resource):
     calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
     user: Annotated[str, "Who runs it.", LocalName.ACCOUNT] = "root"
     delay_s: Annotated[int, "Each node waits a part of this, seconds, so that not all begin at once."] = 0
-    accuracy_s: Annotated[int, "How late it may begin, seconds: systemd begins what is due about then together."] = 60
-    quiet: Annotated[bool, "That it began and ended is not logged; what it says itself is."] = False
+    accuracy_s: Annotated[
+        int, "How late it may begin, seconds: systemd begins units that are due about then together."
+    ] = 60
+    quiet: Annotated[bool, "Log only its output, not its beginning and end."] = False
 
     def line(self, actual: ActualState) -> str:
         """Return the line with its times and its command."""

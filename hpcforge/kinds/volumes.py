@@ -19,18 +19,18 @@ class Volume(Resource):
 
     name: Annotated[str, "Its name."]
     uuid: Annotated[str, "Its name, independent of the place of its drives."]
-    mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", LocalName.PATH]
+    mount: Annotated[str, "Where it is mounted, by `mounts`; its quota is set there.", LocalName.PATH]
     drives: Annotated[int, "How many drives."]
     drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
-    raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
-    quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
+    raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; a single one has no array."] = 0
+    quota_gib: Annotated[int, "Quota of a user, GiB; 0: none."] = 0
 
     def line(self, actual: ActualState) -> str:
         """Return the line with the drives to format, or with the other change."""
         if actual["exists"]:
             was, desired = (_size(gib) for gib in (actual.get("quota_gib") or 0, self.quota_gib))
             return f"~ volume {self.name}  " + (
-                "who may write there" if was == desired else f"quota of a user {was} -> {desired}"
+                "write permissions" if was == desired else f"quota of a user {was} -> {desired}"
             )
         if "drives" not in actual:  # not observed
             many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"

@@ -193,7 +193,7 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
         names = {node.name for node in back.nodes}
         for node in affected:
             if node.name not in names:
-                progress(f"{node.name}: was not there at save {save_name}, and is gone")
+                progress(f"{node.name}: is not in save {save_name}, and was removed")
         return _finish(back, progress)
 
 
@@ -248,7 +248,7 @@ def _record_save(lab: Lab, save_name: str, replacing: bool, progress: Progress) 
     state.check_save(lab, save_name, replacing=replacing)
     kind = kind_of(lab)
     if bare := [node.name for node in lab.nodes if kind.host_key(lab, node) is None]:
-        raise LabError(f"node {bare[0]} was never started, so there is nothing to save of it", "`hpcforge rehearse up`")
+        raise LabError(f"node {bare[0]} was never started, so it has nothing to save", "`hpcforge rehearse up`")
     running = {node.name for node in lab.nodes if kind.running(lab, node)}
     running.update(lab.under_way.start if lab.under_way else ())  # nodes that an interrupted save has stopped
     lab = replace(lab, under_way=UnderWay("saving", save_name, tuple(running)))
@@ -309,7 +309,7 @@ def _existing(name: str) -> Lab:
     if lab is None:
         names = ", ".join(lab_names()) or "none"
         raise LabError(
-            f"there is no lab {name!r} on this host (there are: {names})",
+            f"lab {name!r} does not exist on this host (existing: {names})",
             "start it: `hpcforge rehearse up BLUEPRINT`; `hpcforge rehearse list` shows which blueprints have one",
         )
     return lab
@@ -334,7 +334,7 @@ def _settle(request: UpRequest, tree: Path | None, progress: Progress) -> Lab:
             _refuse_another_blueprint(existing, request)
             bare = [node.name for node in existing.nodes if kind.host_key(existing, node) is None]
             lab = target_state.grown_lab(existing, request, made, bare)
-            progress(f"lab {lab.name} is there already, on {lab.cidr}")
+            progress(f"lab {lab.name} already exists, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
         kind.prepare_host()
@@ -346,7 +346,7 @@ def _refuse_another_blueprint(lab: Lab, request: UpRequest) -> None:
     blueprint = request.blueprint.absolute()
     if Path(lab.blueprint) != blueprint and Path(lab.blueprint).is_file():
         raise LabError(
-            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {blueprint} is asked for",
+            f"lab {lab.name} is the rehearsal of {lab.blueprint}, not of {blueprint}",
             "give this one another name (`--lab`; without, it has one of its own), or take that one down first: "
             f"`hpcforge rehearse down --lab {lab.name}`",
         )
@@ -362,7 +362,7 @@ def _new_lab(
     used = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
     subnet = choose_subnet(desired, used)
     if subnet != desired:
-        progress(f"{desired} is taken on this host: the lab gets {subnet}")
+        progress(f"{desired} is in use on this host: the lab gets {subnet}")
     tag = tag_for(request.name, [lab.tag for lab in others])
     store = packages.choose_cache({*(lab.packages_cache for lab in others), *packages.served_caches()})
     lab = target_state.new_lab(

@@ -150,7 +150,7 @@ class Lab:
                 return node
         raise LabError(
             f"lab {self.name} has no node {name!r}",
-            f"its nodes: {', '.join(node.name for node in self.nodes)}; one that is new in the blueprint is started "
+            f"its nodes: {', '.join(node.name for node in self.nodes)}; start a new node of the blueprint "
             f"with `hpcforge rehearse up {self.blueprint}`",
         )
 
@@ -227,7 +227,7 @@ def _check_kind(path: Path, data: dict[str, Any]) -> None:
         raise ValueError("it does not say what kind of lab it is: an older version of hpcforge wrote it")
     if data["kind"] not in kinds:
         raise UnknownKindError(
-            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(kinds)})",
+            f"{path}: {data['kind']!r} is not a kind of lab that this hpcforge knows ({', '.join(kinds)})",
             "use the version of hpcforge that started it, also to take it down",
         )
 

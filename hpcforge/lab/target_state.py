@@ -116,7 +116,7 @@ def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Co
             )
         if node.name in have and node.name not in bare and _release(lab, node) != _release(lab, have[node.name]):
             raise LabError(
-                f"node {node.name} is Debian {_release(lab, have[node.name])}, and {_release(lab, node)} is asked for",
+                f"node {node.name} is Debian {_release(lab, have[node.name])}, not {_release(lab, node)}",
                 f"build it again: `hpcforge rehearse down {lab.blueprint} {node.name} --disks`, then `rehearse up`",
             )
         addresses.setdefault(node.name, address)
@@ -154,7 +154,7 @@ def _refuse_another_kind(lab: Lab, request: UpRequest) -> None:
         ("prefix length", lab.network_address.prefixlen, subnets.parse_cidr(request.cidr).prefixlen),
     ):
         if current != requested:
-            raise LabError(f"lab {lab.name} was made with {label} {current}, and {requested} is asked for", _AGAIN)
+            raise LabError(f"lab {lab.name} has {label} {current}, not {requested}", _AGAIN)
 
 
 def _moved(desired: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:

@@ -48,10 +48,10 @@ def search(site: Site, texts: Sequence[str]) -> Search:
     targets = dict.fromkeys(address for text in texts for address in _expanded(text)) if texts else dict.fromkeys(nodes)
     if not targets:
         raise UsageError(
-            "no address of a management controller is known", "name some, as in 10.10.0.[1-32] or 10.10.0.0/24"
+            "the inventory has no address of a management controller", "name some, as in 10.10.0.[1-32] or 10.10.0.0/24"
         )
     if len(targets) > MOST:
-        raise UsageError(f"{len(targets)} addresses are more than {MOST}", "ask a part of them at a time")
+        raise UsageError(f"{len(targets)} addresses are more than {MOST}", "name fewer addresses")
     hostlists = (address for text in texts if "/" not in text for address in _expanded(text))
     return Search(tuple(targets), frozenset(targets) & {*nodes, *hostlists})
 
@@ -61,7 +61,7 @@ def _expanded(text: str) -> Sequence[str]:
         if "/" in text:
             network = ipaddress.IPv4Network(text)
             if network.num_addresses > MOST:
-                raise UsageError(f"{text} has more than {MOST} addresses", "ask a part of it at a time")
+                raise UsageError(f"{text} has more than {MOST} addresses", "name fewer addresses")
             return [str(address) for address in network.hosts()]
         return [str(ipaddress.IPv4Address(address)) for address in expand(text)]
     except (ValueError, HostlistError):
@@ -117,7 +117,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
             pinned = replace(access, certificate=shown, password="")
             make = read_service(machine.with_access(pinned))
             if not access.password:
-                reason = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
+                reason = f"a controller ({make or 'unknown make'}) that no node has: no password was sent"
                 return Silent(access.address, f"{reason}; its certificate: {shown}", "certificate")
             machine.access = replace(access, certificate=shown if access.verified else None)
         return read_machine(machine, machine.access.certificate)

@@ -40,9 +40,9 @@ from hpcforge.metal.serve import record_keys, records_of, want, withdraw
 from hpcforge.plan.plan import Install
 from hpcforge.run.site import Site, open_engines
 
-_FORGOTTEN = "its controller took the request to boot from the network, and forgot it when it was switched off"
+_FORGOTTEN = "its controller lost the request to boot from the network when it was switched off"
 _OWN_DISK = (
-    "ssh answers, and it never asked for its boot script: it started from its own disk, since its firmware takes no "
+    "ssh answers, but it never asked for its boot script: it started from its own disk. Its firmware takes no "
     "override, or boots from another interface"
 )
 LIMIT_S = 1800.0  # limit of one try, from power to ssh; docs/bare-metal.md has measured times
@@ -162,7 +162,7 @@ def _with_jobs(
         wiped = [node.name for node in nodes if node.name in wipe]
         if wiped and head not in nodes and answers(head.address):
             raise HeadUnknownError(
-                f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, whose host key is not recorded",
+                f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, but its host key is not recorded",
                 "record it first: " + command_line("apply", site.loaded.blueprint_path, trust_new=True),
             )
         return {}

@@ -215,7 +215,7 @@ def _heading(reading: _ListReading) -> _ListHeading | None:
     reading.left_out += [(each.line, "before the heading") for each in candidates if each.line < heading.line]
     for place, (cell, name) in enumerate(zip(heading.cells, heading.fields, strict=True)):
         if name not in (None, "node") and name in heading.fields[:place]:
-            reading.add(f"a second column for {name}: {quote(cell.text)}", cell.mark, "remove one of them")
+            reading.add(f"a second column for {name}: {quote(cell.text)}", cell.mark, "remove one")
     return heading
 
 
@@ -244,7 +244,7 @@ def _without_heading(reading: _ListReading, candidates: Sequence[_ListHeading], 
         reading.add("no column has the names of nodes", candidates[0].cells[0].mark, hint)
     else:
         first = next(each for each in candidates if "node" in each.fields)
-        reading.add("no column has anything of an inventory", first.cells[0].mark, f"known: {', '.join(_HEADINGS)}")
+        reading.add("no column has values of an inventory", first.cells[0].mark, f"known: {', '.join(_HEADINGS)}")
 
 
 def _take(reading: _ListReading, heading: _ListHeading, row: ListRecord) -> None:

@@ -91,7 +91,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
     free = [name for name in assign if name not in by_node]
     if free and len(free) != len(unknown):  # a machine that is silent today would shift all others by one node
         text = (
-            f"{len(unknown)} machines are no node's, and --assign has {len(free)} nodes without one: none is assigned"
+            f"{len(unknown)} machines belong to no node, but --assign has {len(free)} free nodes: no node is assigned"
         )
         remarks.append(MachineDifference(free[0], text))
         free = []
@@ -173,7 +173,7 @@ def differences(node: Node, machine: Machine) -> Iterator[MachineDifference]:
     name = node.name
     if is_another(node, machine):
         line = f"inventory: {name}: {{serial: {quoted(machine.serial)}}}"
-        text = f"serial number {machine.serial}, and the inventory has {node.serial}: nothing of it is recorded"
+        text = f"serial number {machine.serial}, and the inventory has {node.serial}: no value is recorded"
         yield MachineDifference(name, text, line, less=True)
     if node.mac and machine.macs and node.mac not in machine.macs:
         line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"

@@ -173,7 +173,7 @@ def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
     if output.strip() == _NO_SLURM:
         return {}
     if not readable(output):
-        raise HeadUnknownError(f"{head} cannot say which jobs run: squeue printed what is no list of jobs")
+        raise HeadUnknownError(f"{head} cannot say which jobs run: squeue printed no list of jobs")
     return parse_jobs(output)
 
 

@@ -172,7 +172,7 @@ def default_key(site: Site) -> Path:
         return site.cluster.access.key
     keys = sorted((Path.home() / ".ssh").glob("id_*.pub"))
     if not keys:
-        raise UsageError("no ssh key is known that nodes accept", "in the inventory: `access: {key: FILE}`")
+        raise UsageError("no ssh key for nodes is set", "in the inventory: `access: {key: FILE}`")
     return keys[0]
 
 

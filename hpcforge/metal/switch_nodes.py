@@ -110,7 +110,7 @@ def switched(
                 wrong |= outcome.state != "done"
                 yield outcome
             if switch.everything and verb != "status" and wrong:
-                say(f"stopped: what follows {fold(group)} was not switched {verb}")
+                say(f"stopped: nodes after {fold(group)} were not switched {verb}")
                 break
 
 

@@ -109,7 +109,7 @@ def start(
             pass_fds=keep_open,
         )
     except FileNotFoundError:
-        raise NodeError(f"there is no program {argv[0]!r} on this node") from None
+        raise NodeError(f"program {argv[0]!r} does not exist on this node") from None
     except PermissionError:
         raise NodeError(f"{argv[0]!r} is not a program that can be run") from None
     _running.add(process.pid)

@@ -93,7 +93,7 @@ def _short(path: str, needs: Sequence[SpaceNeed]) -> Shortage | None:
     disk = os.statvfs(path)
     size, free = sum(need.size for need in needs), disk.f_bfree * disk.f_frsize
     if size > free:
-        shown = f"`du -xh {shlex.quote(mounts.mount_of(path).path)} | sort -h | tail` shows what takes it"
+        shown = f"`du -xh {shlex.quote(mounts.mount_of(path).path)} | sort -h | tail` shows the largest folders"
         return Shortage(path, "is full", f"{_amount(size)} needed, {_amount(free)} free; {shown}")
     inodes = sum(need.inodes for need in needs)
     if disk.f_files and inodes > disk.f_ffree:

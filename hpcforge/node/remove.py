@@ -158,7 +158,7 @@ def _refuse_blind(leave: bool) -> None:
     trouble = receipt.load().trouble
     if leave and trouble:
         raise NodeError(
-            f"{trouble}, so hpcforge does not know what it manages on this node: add the node to the blueprint "
+            f"{trouble}, so hpcforge cannot name its resources on this node: add the node to the blueprint "
             "again, apply, then remove it; or reinstall it"
         )
 

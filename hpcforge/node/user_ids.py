@@ -28,7 +28,7 @@ def user_id(name: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
-        raise NodeError(f"there is no user {name!r} on this node: is its package installed?") from None
+        raise NodeError(f"user {name!r} does not exist on this node: is its package installed?") from None
 
 
 def group_id(name: str) -> int:
@@ -36,7 +36,7 @@ def group_id(name: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        raise NodeError(f"there is no group {name!r} on this node: is its package installed?") from None
+        raise NodeError(f"group {name!r} does not exist on this node: is its package installed?") from None
 
 
 def user_name(uid: int) -> str:

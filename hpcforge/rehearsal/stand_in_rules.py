@@ -52,7 +52,7 @@ def _describe_nodes(cluster: Cluster, lab: LabFacts) -> Statement:
     few = _too_small(cluster, present)
     tests = f"; the smoke tests {', '.join(few)}, which take more nodes" if few else ""
     count = f"{len(out)} of {len(cluster.nodes)} nodes"
-    return count, f"{fold(out)} are left out, of partitions, topologies and smoke tests, too{dropped}{tests}"
+    return count, f"{fold(out)} are missing, also in partitions, topologies and smoke tests{dropped}{tests}"
 
 
 def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
@@ -140,7 +140,7 @@ def _describe_access(cluster: Cluster, lab: LabFacts) -> Statement:
         return None
     via = cluster.access.via
     around = f", not through {via.name}" if via and access.via is None else ""
-    return "the jump host" if around else "", f"hpcforge goes in as {lab.user} with a key of the lab's{around}"
+    return "the jump host" if around else "", f"hpcforge logs in as {lab.user} with the lab's key{around}"
 
 
 def _access(cluster: Cluster, lab: LabFacts) -> Cluster:
@@ -151,7 +151,7 @@ def _describe_machines(cluster: Cluster, lab: LabFacts) -> Statement:
     short = "memory, cores, overrides" if any(node.reason for node in cluster.nodes) else "memory, cores"
     return short, (
         f"every worker has {lab.cpus} CPUs, which all nodes share, and {lab.memory_mib} MiB of memory, its share of "
-        "this machine's; nothing is kept from jobs; overrides do not count"
+        "this machine's; `slurm.reserve` and overrides do not count"
     )
 
 
@@ -222,7 +222,10 @@ def _describe_services(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: A
     services = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
     people = ", ".join(cluster.slurm.people) if "directory" in names else ""
     note = f"; the directory has the people of accounts and reservations: {people}" if people else ""
-    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {services}{note}"
+    return (
+        f"the site's {' and '.join(names)}",
+        f"{cluster.slurm.controller} serves the site's external services: {services}{note}",
+    )
 
 
 def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -256,10 +259,10 @@ def _describe_storage(cluster: Cluster, lab: LabFacts) -> Statement:
     without += "; homes are on each node's own disk" if any(file_system.homes for file_system in systems) else ""
     short = "shared storage, quotas" if limited else "shared storage"
     if not lab.boots:
-        folder = f"{mounts} is one folder of this machine, which all nodes share; what it measures is no storage"
+        folder = f"{mounts} is one folder of this machine, which all nodes share; its rates are not those of storage"
         return short, f"{folder}{without}"
     types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
-    return short, f"of {mounts} each node has its own, a small {types}: what one writes there no other sees{without}"
+    return short, f"each node has its own {mounts}, a small {types}: nodes do not share files there{without}"
 
 
 def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
@@ -317,7 +320,7 @@ def _describe_pytorch(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: AR
     others = [f"{framework.title} {framework.version}" for framework in _for_gpus(cluster)]
     if build is None or torch is None:
         return ("CUDA", f"{', '.join(others)} for CPUs is installed instead of for GPUs") if others else None
-    missing = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
+    missing = "" if build.version == torch.version else f"; the catalog has no build of {torch.version} for CPUs"
     own = " of the distribution" if build.build == "distribution" else ""
     further = (
         "; further versions are left out"
@@ -346,7 +349,7 @@ def _describe_smoke_tests(cluster: Cluster, lab: LabFacts) -> Statement:
     if cluster.acceptance is None or not any(node.gpus for node in cluster.workers):
         return None
     out = list(dict.fromkeys(test.name for test in _impossible(cluster)))
-    omitted = f"; left out, for they need real GPUs: {', '.join(out)}" if out else ""
+    omitted = f"; left out, because they need real GPUs: {', '.join(out)}" if out else ""
     most = max(node.gpus.count if node.gpus else 1 for node in cluster.workers)
     ranks = f"smoke tests have no more than {lab.cpus} ranks a node, not {most}, and collectives go over gloo"
     return "NCCL", f"{ranks}{omitted}"
@@ -377,7 +380,7 @@ def _describe_speeds(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG
     lines = [f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program)]
     lines += ["the designed share of storage"] if cluster.storage_shares else []
     ratios = [f"{line.measure} of {test.name}" for test in tests for line in _of_ratio(test.program)]
-    parts = [f"no line is drawn for {', '.join(dict.fromkeys(lines))}"] if lines else []
+    parts = [f"no limit applies to {', '.join(dict.fromkeys(lines))}"] if lines else []
     parts += [f"{', '.join(dict.fromkeys(ratios))} may be {_SHARED} times as much"] if ratios else []
     return ("speeds", f"the nodes share this machine's cores: {'; '.join(parts)}") if parts else None
 
@@ -401,7 +404,11 @@ def _describe_networks(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: A
     parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
     has_settings = first.interface or first.vlan or first.mtu or first.bond or first.gateway or first.configure
     parts += ["the interface's name, VLAN, MTU, bond and gateway"] if has_settings else []
-    return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
+    return (
+        ("fabrics and other networks", f"the nodes have one plain network, without {'; '.join(parts)}")
+        if parts
+        else None
+    )
 
 
 def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -429,7 +436,7 @@ def _describe_site(cluster: Cluster, lab: LabFacts) -> Statement:  # noqa: ARG00
         ("BMCs", any(node.bmc for node in cluster.nodes)),
     ]
     present = [name for name, exists in parts if exists]
-    return (", ".join(present), f"of {', '.join(present)} there are only the data of the design") if present else None
+    return (", ".join(present), f"{', '.join(present)} exist only as data of the design") if present else None
 
 
 def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001

@@ -151,8 +151,8 @@ def rotate_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str
             raise SecretsError(f"{name} is provided by the site, not made", "give it a new value: hpcforge secrets set")
         if name not in secrets or name not in makers:
             raise SecretsError(
-                f"there is no secret {name!r} to rotate in {file}",
-                f"those that hpcforge made: {', '.join(secret for secret in makers if secret in secrets)}"
+                f"{file} has no secret {name!r} to rotate",
+                f"hpcforge's own secrets: {', '.join(secret for secret in makers if secret in secrets)}"
                 if secrets
                 else "make them first: hpcforge secrets init",
             )
@@ -167,10 +167,10 @@ def set_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str, v
     """Store a value that the site provides; False if it is unchanged. Raises `SecretsError`."""
     provided = [secret for secret, kind in kinds.items() if kind.make is None]
     if name in kinds and name not in provided:
-        raise SecretsError(f"{name} is made by hpcforge", "for a new value: hpcforge secrets rotate")
+        raise SecretsError(f"hpcforge generates {name}", "for a new value: hpcforge secrets rotate")
     if name not in provided:
         hint = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
-        raise SecretsError(f"there is no secret {name!r} for a site to provide", hint)
+        raise SecretsError(f"{name!r} is not a secret that the site provides", hint)
     least = kinds[name].least
     if not least <= len(value) <= LARGEST:
         raise SecretsError(f"{name}: {len(value)} bytes", f"it has {least} to {LARGEST} bytes; nothing was changed")

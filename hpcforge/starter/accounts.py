@@ -78,8 +78,8 @@ def _login(user: str, described: Mapping[str, Description]) -> tuple[str | None,
     missing = "; ".join(f"{fold(names)}: {problem}" for problem, names in unfit.items())
     common = max(numbers, key=lambda number: len(numbers[number]))[0] if numbers else _FIRST
     notes = [
-        f"{missing}. So {user} is not in `users`; hpcforge logs in with it all the same. For it to be managed, make it "
-        f"alike as root (groupmod --gid {common} {user}; usermod --uid {common} --shell /bin/bash {user}), then add: "
+        f"{missing}. So {user} is not in `users`, but hpcforge still logs in with it. To manage it, make it equal on "
+        f"all nodes (groupmod --gid {common} {user}; usermod --uid {common} --shell /bin/bash {user}), then add: "
         f"users: {{{user}: {{uid: {common}, admin: true}}}}"
     ]
     return None, missing, notes
@@ -117,7 +117,7 @@ def _tests(user: str, described: Mapping[str, Description]) -> tuple[str, int, s
             number = _free(described)
             if number != TESTS_NUMBERS[0]:
                 owners = "; ".join(_owners(described, TESTS_NUMBERS[0])) or "another name or node"
-                notes.append(f"{name} gets number {number}: {TESTS_NUMBERS[0]} is taken: {owners}")
+                notes.append(f"{name} gets number {number}: {TESTS_NUMBERS[0]} is in use: {owners}")
             return name, number, "", notes
         if problems == {""} and len(uids) == 1 and not _is_used(described, holders, *uids):
             number = uids.pop()

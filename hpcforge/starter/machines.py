@@ -215,7 +215,7 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
 def _number(facts: Mapping[str, object], name: str) -> int:
     value = facts.get(name, 0)
     if not isinstance(value, int):
-        raise StarterError(f"it reports {str(value)[:40]!r} as {name}, which is no number")
+        raise StarterError(f"it reports {str(value)[:40]!r} as {name}, which is not a number")
     return value
 
 
@@ -227,7 +227,7 @@ def guessed_head(machines: Sequence[SiteMachine]) -> SiteMachine:
 def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
     """Return the machines with the named one as only head, marked as certain. Raises `StarterError`."""
     if name not in {machine.name for machine in machines}:
-        raise StarterError(f"{name[:80]!r} is none of these machines")
+        raise StarterError(f"{name[:80]!r} is not among these machines")
     return [_as_head(machine) if machine.name == name else _without_head(machine) for machine in machines]
 
 

@@ -66,7 +66,7 @@ def altered(transcript: Transcript) -> Blame | None:
     host, file = next(iter(transcript.changed.items()), (None, ""))
     if host is None:
         return None
-    more = f"; so on {len(transcript.changed) - 1} more nodes" if transcript.changed.keys() - {host} else ""
+    more = f"; the same on {len(transcript.changed) - 1} more nodes" if transcript.changed.keys() - {host} else ""
     detail = f"{SMOKE_TESTS}/{file} is not the program of this launch, and was not run{more}"
     return Blame("failed", detail, None, host, f"hpcforge plan BLUEPRINT --limit {host}")
 
@@ -77,7 +77,7 @@ def without_gpus(job: Launch, transcript: Transcript) -> Blame | None:
         return None
     framework = job.turns[0].program.framework or "PyTorch"
     text = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}"
-    return Blame("unknown", f"{text}; see whether its {framework} is a build for GPUs")
+    return Blame("unknown", f"{text}; check that its {framework} is a build for GPUs")
 
 
 def by_slurm(transcript: Transcript, end: JobEndReason | None) -> Blame | None:
@@ -107,7 +107,7 @@ def required(
     if launch.ends == "done":
         return blame
     if ran.rc == 0:
-        return Blame("failed", "ended by itself, and SIGKILL must end it")
+        return Blame("failed", "ended on its own; SIGKILL must end it")
     own = (
         ran.rc in (TIMED_OUT, None)
         or transcript.wrong
@@ -133,7 +133,7 @@ def last_words(transcript: Transcript, ran: Completed) -> str:
     """Return how a step without a named node ended."""
     if transcript.slurm_errors:
         return f"srun ended with exit code {ran.rc}: {transcript.slurm_errors[0]}"
-    return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"
+    return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without output'}"
 
 
 def text_of(transcript: Transcript, key: str) -> str | None:

@@ -66,7 +66,7 @@ def parse_lldp(text: str, name: str) -> Reports:
         entries = list(_keyvalue(text) if text.lstrip().startswith("lldp.") else _json(text))
         ends = [(interface, _neighbour(entry), _left_out(interface, entry)) for interface, entry in entries]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
+        raise CablingError(f"{name}: this is not output of `lldpctl -f json` ({error!r:.200})") from error
     pairs: dict[tuple[ReportedEnd, ReportedEnd], None] = {}
     for interface, end, problem in ends:
         if not problem:  # a VLAN is on the cable of its interface
@@ -170,7 +170,7 @@ def parse_ibnetdiscover(text: str) -> Reports:
         elif not _NO_CABLE.fullmatch(line):
             left_out.append(f"line {number}: {line.strip():.200}")
     if not described or _OTHER_LISTS.search(text):
-        raise CablingError("this is not what `ibnetdiscover` writes: there is no switch and no adapter in it")
+        raise CablingError("this is not output of `ibnetdiscover`: it has neither switch nor adapter")
     once = {tuple(sorted([(device, port), (peer, peer_port)])) for device, port, peer, peer_port in ports}
     both_ends = [(_ib_end(described, *end), _ib_end(described, *far_end)) for end, far_end in sorted(once)]
     return Reports(tuple((end, far_end) for end, far_end in both_ends if end and far_end), tuple(left_out))

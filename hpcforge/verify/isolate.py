@@ -163,7 +163,7 @@ def run_isolation(
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, round_, names, transcript)
         if reports.refused:
-            text = f"reported measurements that nothing asked for: {fold(sorted({*reports.refused}))}"
+            text = f"reported unrequested measurements: {fold(sorted({*reports.refused}))}"
             node = reports.refused[0] if len({*reports.refused}) == 1 else None
             return _unusable(job, names, tuple(rounds), measurements, Blame("failed", text, None, node)), {}
         if round_.pairs and not reports.results.pairs and not any(not measurement.silent for measurement in state.met):

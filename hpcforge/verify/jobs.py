@@ -52,7 +52,7 @@ class JobState:
         return self.waiting and never_starts(self.reason)
 
 
-GONE = JobState("GONE", "squeue does not know the job any more")
+GONE = JobState("GONE", "squeue no longer lists the job")
 
 
 class StoppedError(Exception):

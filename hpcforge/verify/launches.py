@@ -277,6 +277,6 @@ def _make_scratch(
         if made.rc == 0 and number is not None and number < len(parents):
             return f"{parents[number]}/{name}", shared
         words = [line for line in made.stderr.splitlines() if "srun: error" not in line]
-        reason = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
+        reason = clean(last_line(words or made.stderr.splitlines())) or "no output"
         progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {reason}")
-    raise NoScratchError(f"no scratch folder could be made: {reason}")
+    raise NoScratchError(f"cannot create a scratch folder: {reason}")

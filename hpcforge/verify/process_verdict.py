@@ -111,7 +111,7 @@ def _blame_reports(job: Launch, reports: Sequence[RankEnd], status: str) -> Blam
     if first is None:
         return Blame("wrong", "; ".join(common.values()), next_command="hpcforge plan BLUEPRINT") if common else None
     rank = first.rank if job.kind.per_node != "one" else None
-    text = first.text or "said that it failed, and not why"
+    text = first.text or "reported a failure without a reason"
     if more := [report for report in reports if report is not first]:
         hosts = fold(dict.fromkeys(report.host for report in more))
         text += f"; and {len(more)} more on {hosts}"
@@ -141,7 +141,7 @@ def _ended(transcript: Transcript, hosts: list[str]) -> Blame | None:
         line for task, at in transcript.hosts.items() if at == host for line in transcript.stderr.get(task, ())
     )
     detail = "; ".join(part for part in (words, transcript.task_ends[host]) if part)
-    return Blame("failed", detail + (f"; and so on {more} more nodes" if more else ""), None, host)
+    return Blame("failed", detail + (f"; the same on {more} more nodes" if more else ""), None, host)
 
 
 def _past_its_limit(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None:
@@ -164,7 +164,7 @@ def _never_began(job: Launch, transcript: Transcript, ran: Completed) -> Blame |
     status: Status = "unknown" if ran.rc == 0 else "failed"
     if len(without) > 1:
         return Blame(status, f"no process began on {fold(without)}: {last_words(transcript, ran)}")
-    return Blame(status, "no process began: nothing was heard from it", None, without[0]) if without else None
+    return Blame(status, "no process began: no output", None, without[0]) if without else None
 
 
 def _names(job: Launch) -> tuple[str, ...]:

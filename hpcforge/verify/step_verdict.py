@@ -85,7 +85,7 @@ def transport_blame(job: Launch, turn: Turn, transcript: Transcript) -> Blame | 
     if len(blames) == 1:
         return blames[0]
     hosts = {blame.node for blame in blames}
-    more = f"; so {len(blames) - 1} more of {job.ranks} ranks"
+    more = f"; the same for {len(blames) - 1} more of {job.ranks} ranks"
     return Blame(blames[0].status, f"{blames[0].detail}{more}", None, blames[0].node if len(hosts) == 1 else None)
 
 
@@ -113,7 +113,7 @@ def _gloo(turn: Turn, transport: RankTransport) -> Blame | None:
     expected = turn.addresses.get(transport.host)
     if expected is None:
         return Blame(
-            "unknown", f"it says that it ran on {transport.host}, which is not a node of the test", transport.rank
+            "unknown", f"it reports the host {transport.host}, which is not a node of the test", transport.rank
         )
     others = [address for address in transport.used if address != expected]
     if not others:
@@ -205,7 +205,7 @@ def _missing(job: Launch, turn: Turn, transcript: Transcript) -> Blame | None:
         return Blame("unknown", "ended without an error but reported no result: nothing was measured")
     ranks = transcript.result.get("world_size")
     if ranks != job.ranks:
-        return Blame("unknown", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
+        return Blame("unknown", f"reported results of {clean(ranks, 20)} ranks instead of {job.ranks}")
     silent = sorted(set(range(job.ranks)) - set(transcript.started))
     if silent:
         return Blame("unknown", f"rank {silent[0]} never reported", silent[0], _host(job, transcript, silent[0]))
@@ -280,7 +280,7 @@ def _ended_by_signal(_job: Launch, transcript: Transcript, _ran: Completed) -> B
     if not ended:
         return None
     rank, (code, host) = min(ended.items(), key=lambda item: (item[1].code >= 0, item[0]))  # signals first
-    others = f"; so ended {len(ended) - 1} more ranks" if len(ended) > 1 else ""
+    others = f"; {len(ended) - 1} more ranks ended the same way" if len(ended) > 1 else ""
     return Blame("failed", _exit_text(code) + others, rank, host)
 
 
@@ -292,7 +292,7 @@ def _silent(job: Launch, transcript: Transcript, ran: Completed) -> Blame | None
         return None
     waited = any(map(_waited_in_vain, transcript.failed))
     status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
-    did = "did not answer while other ranks waited" if waited else "ended without a word"
+    did = "did not answer while other ranks waited" if waited else "ended without output"
     place = transcript.places.get(silent[0]) if len(silent) == 1 else None
     did += f", at {place}" if place else ""
     nodes = {_host(job, transcript, rank) for rank in silent}
@@ -326,7 +326,7 @@ def _never_started(job: Launch, transcript: Transcript, ran: Completed) -> Blame
         if node in transcript.task_exits
         else transcript.task_ends.get(node, "")
     )
-    report = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
+    report = "; ".join(text for text in (words, code) if text) or "no output"
     return Blame("failed", f"no rank started: {report}", None, node)
 
 
@@ -347,7 +347,7 @@ def _all_waited(_job: Launch, transcript: Transcript, _ran: Completed) -> Blame 
         if len(hosts) == 1 and len(groups[0]) < len(groups[1]):
             detail = f"{first.text}, where {len(groups[1])} others were at {last.place}"
             return Blame("timed_out", detail, first.rank if len(groups[0]) == 1 else None, first.host)
-    detail = f"all {len(transcript.failed)} ranks waited, so none can be told from the others: {last.text}"
+    detail = f"all {len(transcript.failed)} ranks waited, so no rank differs from the others: {last.text}"
     return Blame("timed_out", detail)
 
 
@@ -362,7 +362,7 @@ def _past_its_limit(job: Launch, transcript: Transcript, ran: Completed) -> Blam
     if ran.rc not in (TIMED_OUT, None):
         return None
     missing = sorted({node.name for node in job.nodes} - set(transcript.started.values()))
-    note = f"; nothing was heard from {fold(missing)}" if missing else ""
+    note = f"; no output from {fold(missing)}" if missing else ""
     return Blame(
         "timed_out", f"not done after {job.time_limit_s} s{note}", None, missing[0] if len(missing) == 1 else None
     )
@@ -387,7 +387,7 @@ def _host(job: Launch, transcript: Transcript, rank: int) -> str:
 
 def _exit_text(code: int) -> str:
     if code >= 0:
-        return f"ended with exit code {code} and without a word"
+        return f"ended with exit code {code} without output"
     try:
         name = signal.Signals(-code).name
     except ValueError:

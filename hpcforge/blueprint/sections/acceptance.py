@@ -215,7 +215,7 @@ def _run_as(draft: Draft, acceptance: AcceptanceSection) -> Findings:
     if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
         yield Finding(
             ("acceptance", "run_as"),
-            f"{quote(acceptance.run_as)} may become root on all nodes; the tests need a user who may not",
+            f"{quote(acceptance.run_as)} may become root on all nodes; the tests need a user without that right",
             "name a user without `admin: true`; the user needs no keys",
         )
     users_of: dict[str, UserSection] = draft.sections["users"] or {}

@@ -35,7 +35,8 @@ class AccessSection(Section):
     user: v.LoginName = Field(description="The ssh user on every node; need not be root.")
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
     via: Through | None = Field(
-        None, description="A jump host: hpcforge reaches all other nodes over one connection to it. Default: none."
+        None,
+        description="A jump host: hpcforge reaches all other nodes through one connection to this host. Default: none.",
     )
 
 
@@ -72,7 +73,7 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     for name, user in users.items():
         first = owners.setdefault(user.uid, name)
         if first != name:
-            yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
+            yield Finding(("users", name, "uid"), f"uid {user.uid} belongs to `{first}`", "each user needs its own")
     yield from _groups(draft, users)
     access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
@@ -92,7 +93,7 @@ def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]
             )
         first = owners.setdefault(group.gid, f"`{name}`")
         if first != f"`{name}`":
-            yield Finding(("groups", name, "gid"), f"gid {group.gid} is taken by {first}", "each group needs its own")
+            yield Finding(("groups", name, "gid"), f"gid {group.gid} belongs to {first}", "each group needs its own")
     declared = draft.keys("groups")
     for name, user in users.items() if draft.keys_intact("groups") else ():
         for place, group_name in enumerate(user.groups):

@@ -80,7 +80,7 @@ def _parents(accounts: Mapping[str, AccountSection], written: Collection[str]) -
             yield Finding((*loc, "parent"), message, did_you_mean(account.parent, written))
     parents = {name: (account.parent,) if account.parent else () for name, account in accounts.items()}
     for name, circle in _circles(parents):
-        message = f"an account cannot be part of itself: {' in '.join(circle)}"
+        message = f"accounts contain each other: {' in '.join(circle)}"
         yield Finding(("slurm", "accounts", name, "parent"), message, "remove one `parent`")
 
 
@@ -139,7 +139,7 @@ def _names_of_partitions(draft: Draft, slurm: SlurmSection) -> Findings:
         for loc, names in _listed(slurm, ("allowgroups",), lower=False):
             for name in names:
                 if name not in groups and draft.keys_intact("groups") and draft.keys_intact("users"):
-                    message = f"{quote(name)} is not a group of this blueprint: Slurm ignores one that no node has"
+                    message = f"{quote(name)} is not a group of this blueprint: Slurm ignores groups that no node has"
                     yield Finding(loc, message, did_you_mean(name, groups), severity="warning")
 
 

@@ -48,8 +48,8 @@ class Endpoints(Section):
 class Oversubscription(Section):
     """What goes down from a switch divided by what goes up, by tier; 1: nothing is oversubscribed."""
 
-    leaf: _Ratio = Field(1.0, description="Of leaf switches.")
-    spine: _Ratio = Field(1.0, description="Of spine switches, where there are three tiers.")
+    leaf: _Ratio = Field(1.0, description="Ratio of leaf switches.")
+    spine: _Ratio = Field(1.0, description="Ratio of spine switches, with three tiers.")
 
 
 class FabricSection(Section):
@@ -78,7 +78,8 @@ class FabricSection(Section):
         description="Nodes that the wiring has room for: up to this number, new nodes move no cable. Default: all.",
     )
     oversubscription: Annotated[Oversubscription, v.ShortForm("leaf")] = Field(
-        Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
+        Oversubscription.model_construct(),
+        description="Ratio of the leaf switches, as a number, or by tier. Default: none.",
     )
     breakout: _Breakout = Field(1, description="Nodes' links that share one port of a leaf: 1, 2, 4 or 8.")
     cable: Annotated[v.ModelName, v.OfCatalog("cables")] | None = Field(
@@ -177,7 +178,7 @@ def _keys(loc: Loc, fabric: FabricSection) -> Findings:
         yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
     if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
         message = "`uplinks` and `oversubscription` set the same thing"
-        yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
+        yield Finding((*loc, "uplinks"), message, "set one", key=True)
 
 
 def _bond(loc: Loc, fabric: FabricSection, bond: str | None, links: int) -> Findings:

@@ -32,7 +32,9 @@ def _gpus(text: str) -> str:
     if text == ALL:
         return text
     if re.fullmatch(_PROFILE, text):
-        raise v.refusal(f"{quote(text)} does not name GPUs of a node", f"say which are cut so: all: {{{text}: 1}}")
+        raise v.refusal(
+            f"{quote(text)} does not name GPUs of a node", f"name the GPUs with these instances: all: {{{text}: 1}}"
+        )
     for part in text.split(","):
         right = _RANGE.fullmatch(part)
         if not right or int(right[2] or right[1]) > _LARGEST or int(right[2] or right[1]) < int(right[1]):
@@ -65,7 +67,10 @@ class MigShape(Section):
     size: v.Whole = Field(ge=1, le=8, description="Memory slices that it uses, of eight.")
     placements: tuple[v.Whole, ...] = Field(min_length=1, description="Slices where it may start, counted from 0.")
     max_instances: v.Whole | None = Field(
-        None, ge=1, le=7, description="Highest number of instances on one GPU, where that is lower than what fits."
+        None,
+        ge=1,
+        le=7,
+        description="Highest number of instances on one GPU, if that is lower than the number that fits.",
     )
 
 

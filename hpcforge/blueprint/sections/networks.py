@@ -21,7 +21,7 @@ class NetworkSection(Section):
 
     cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
     fabric: v.FabricName | None = Field(
-        None, description="The fabric that carries it; addresses that are not given are derived from node names."
+        None, description="The fabric that carries it; missing addresses are derived from node names."
     )
     nodes: v.NodeSet | None = Field(
         None, description="Nodes on it, as a node set: a hostlist, a function, all!w03. Default: those of the fabric."

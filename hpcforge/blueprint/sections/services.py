@@ -98,7 +98,7 @@ def _service_model(name: str, offer: Offer) -> type[ServiceSection]:
         fields[option] = _listed(listed)
     if outside:
         fields["external"] = _listed(outside)
-    doc = "Where it runs" + (", or what the site has instead." if outside else ".")
+    doc = "Where it runs" + (", or the site's own service." if outside else ".")
     return create_model(name.capitalize(), __base__=ServiceSection, __doc__=doc, **fields)
 
 

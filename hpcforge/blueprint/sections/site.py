@@ -168,11 +168,11 @@ def site_findings(draft: Draft) -> Findings:
     for name, feed in site.feeds.items():
         if feed.limit_w is not None and feed.amps is not None:
             amps_loc = ("site", "feeds", name, "amps")
-            yield Finding(amps_loc, "`limit_w` and `amps` set the same thing", "give one of them", key=True)
+            yield Finding(amps_loc, "`limit_w` and `amps` set the same thing", "set one", key=True)
     for key, racks in site.racks.items():
         loc = ("site", "racks", key)
         if racks.pdu and not racks.feeds and draft.intact(*loc, "feeds"):
-            yield Finding(loc, "`pdu` without `feeds`", "feeds: [A, B] is one PDU on each of them", key=True)
+            yield Finding(loc, "`pdu` without `feeds`", "feeds: [A, B] is one PDU on each feed", key=True)
         if racks.feeds and not racks.pdu and draft.intact(*loc, "pdu"):
             yield Finding((*loc, "feeds"), "`feeds` without `pdu`", "name a PDU model of the catalog", key=True)
         for index, name in enumerate(racks.feeds):

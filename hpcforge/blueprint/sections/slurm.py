@@ -50,7 +50,7 @@ class Tres(Section):
     cpu: v.Whole | None = Field(None, ge=0, description="Hardware threads.")
     memory_gib: v.Whole | None = Field(None, ge=0, description="Memory, GiB.")
     node: v.Whole | None = Field(None, ge=0, description="Nodes.")
-    gpu: v.Whole | None = Field(None, ge=0, description="GPUs that jobs have to themselves.")
+    gpu: v.Whole | None = Field(None, ge=0, description="GPUs that jobs do not share.")
     shard: v.Whole | None = Field(None, ge=0, description="Shards of shared GPUs; a shard does not count as a GPU.")
     billing: v.Whole | None = Field(None, ge=0, description="Billing units, by the partition's `billing`.")
 
@@ -78,7 +78,7 @@ class AccountSection(Limits):
     parent: v.SectionName | None = Field(None, description="The parent account; default: root.")
     users: dict[v.PersonName, Limits] = Field(
         {},
-        description="Users who may use it, from `users` or, with the service `directory`, from the directory. A "
+        description="Users of the account, from `users` or, with the service `directory`, from the directory. A "
         "user's default account is the first that names them.",
     )
 
@@ -92,7 +92,7 @@ class Qos(Section):
         description="Jobs of a higher one come first, by PriorityWeightQOS, which hpcforge writes unless `settings` "
         "has weights; default: 0.",
     )
-    preempt: tuple[v.SectionName, ...] = Field((), description="QOS whose jobs this QOS may preempt.")
+    preempt: tuple[v.SectionName, ...] = Field((), description="QOS that this QOS may preempt.")
     preempt_mode: Literal["requeue", "cancel"] | None = Field(
         None, description="What happens to its jobs when they are preempted; default: requeue."
     )
@@ -122,12 +122,12 @@ class ReservationSection(Section):
     duration: v.MaxTime = Field(description="Duration, [days-]hours:minutes:seconds.")
     users: tuple[v.PersonName, ...] = Field(
         (),
-        description="Users whose jobs may run there, from `users` or the directory; with neither these nor "
+        description="Users that may run jobs there, from `users` or the directory; with neither these nor "
         "`accounts`: only root.",
     )
     accounts: tuple[v.SectionName, ...] = Field(
         (),
-        description="Accounts whose jobs may run there; with `users`: only jobs of those users under these accounts.",
+        description="Accounts that may run jobs there; with `users`: only jobs of those users under these accounts.",
     )
     flags: tuple[Literal["maint", "ignore_jobs"], ...] = Field(
         (),
@@ -145,7 +145,7 @@ class PartitionSection(Section):
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
     )
     qos: v.SectionName | None = Field(
-        None, description="A QOS whose limits also apply to its jobs; with `services.accounting`."
+        None, description="Partition QOS: its limits also apply to the partition's jobs. Needs `services.accounting`."
     )
     billing: Billing | None = Field(
         None, description="Billing weights of resources, with `services.accounting`; default: 1 for each thread."
@@ -191,7 +191,7 @@ class SlurmSection(Section):
     ssh: Literal["anyone", "jobs-only"] = Field(
         "anyone",
         description="Users who may log in to a worker that is neither head nor login node. jobs-only: "
-        "administrators, and users with a job there, whose session becomes part of the job.",
+        "administrators, and users with a job there; their session becomes part of the job.",
     )
     private_tmp: Folder | None = Field(
         None,

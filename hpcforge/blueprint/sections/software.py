@@ -139,7 +139,7 @@ def software_findings(draft: Draft) -> Iterator[Finding]:
     if software.sources.nvidia is None:
         return
     if nvidia is None:
-        hint = "say what under `software.nvidia`, or remove it"
+        hint = "name the software under `software.nvidia`, or remove this"
         yield Finding(_NVIDIA, "nothing is installed from NVIDIA's repository", hint, key=True)
     elif not software.sources.nvidia.licence_accepted:
         licences = "; ".join(text for key, text in _LICENCES.items() if getattr(nvidia, key))
@@ -162,6 +162,6 @@ def _partial_versions(software: Software) -> Iterator[Finding]:
         version = getattr(software.preinstalled, key)
         numbers = (version or "").split(".")
         if numbers[0].isdecimal() and int(numbers[0]) >= _THREE_NUMBERS_SINCE and len(numbers) < _NUMBERS:
-            message = f"{quote(version)} is a part of a version: those of branch {numbers[0]} have three numbers"
-            hint = "write all of it, as `modinfo -F version nvidia` prints it, for example 535.261.03"
+            message = f"{quote(version)} is not a full version: branch {numbers[0]} has three numbers"
+            hint = "write the full version, as `modinfo -F version nvidia` prints it, for example 535.261.03"
             yield Finding(("software", "preinstalled", key), message, hint, severity="warning")

@@ -234,7 +234,7 @@ def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: s
     missing = [] if on is None else [node for node in declared.group_of if node in nodes and node not in on]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
-        hint = f"add {hostlist.fold(missing)} to `nodes` of `{section}`, or say in `on` who mounts it"
+        hint = f"add {hostlist.fold(missing)} to `nodes` of `{section}`, or name the nodes that mount it in `on`"
         yield Finding(loc, f"{hostlist.fold(missing)} {verb} not on `{network}`", hint)
 
 
@@ -394,8 +394,8 @@ def _administrators(draft: Draft, systems: Mapping[str, FileSystemSection]) -> F
         if user.admin and (access is None or name != access.user):
             yield Finding(
                 ("users", name, "admin"),
-                f"the home of {quote(name)} is on `storage.{shared}`: root of one node that mounts it, who can write "
-                "there as any user, becomes root on every node",
-                "remove it, and administer by `access.user`, whose home stays on each node",
+                f"the home of {quote(name)} is on `storage.{shared}`: root on one node that mounts it can become this "
+                "user, and so root on every node",
+                "remove it, and administer as `access.user`: that home stays on each node",
                 severity="warning",
             )

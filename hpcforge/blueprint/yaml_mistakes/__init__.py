@@ -85,7 +85,7 @@ def _left_open(refusal: Refusal) -> Told | None:
         return (
             message,
             Mark(line + 1, column + 1),
-            f"what follows ` #` is a comment, with the `{close}`; {advice}",
+            f"` #` begins a comment, which includes the `{close}`; {advice}",
             edit,
         )
     if (
@@ -157,7 +157,7 @@ def _between_entries(refusal: Refusal) -> Told | None:
         edit = refusal.inserted(refusal.line, begins, quoted(text), len(text))
         return "text with a colon needs quotes", mark, f"quote it: {pair}", edit
     if before.rstrip()[-1:] in ("}", "]", '"', "'"):
-        hint = "write a comma between this and what stands before it"
+        hint = "write a comma before this entry"
         edit = refusal.inserted(refusal.line, column, ", ")
         return "no comma between two entries", Mark(refusal.line + 1, column + 1), hint, edit
     return None

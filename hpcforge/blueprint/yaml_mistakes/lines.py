@@ -76,7 +76,7 @@ def _no_pair(refusal: Refusal, line: int) -> Told | None:
     text, start = content(refusal.text(line)), indent(refusal.text(line))
     if text.startswith(_CONFLICT):
         hint = "keep one of the two versions, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
-        return "a merge conflict was left in the file", Mark(line + 1, start + 1, 7), hint
+        return "the file has an unresolved merge conflict", Mark(line + 1, start + 1, 7), hint
     if text.startswith(("//", "/*", ";")):
         return f"`{text[:2]}` begins no comment", Mark(line + 1, start + 1, 2), "a comment begins with `#`"
     if explained := _odd_space(refusal, line):
@@ -125,7 +125,7 @@ def _stray_item(refusal: Refusal) -> Told | None:
             column = indent(refusal.text(line))
             hint = f"begin it in column {column + 1}, as the item in line {line + 1}"
             return message, mark, hint, refusal.moved(refusal.line, column)
-    return message, mark, "what is above it has keys: remove the `-`"
+    return message, mark, "the lines above have keys: remove the `-`"
 
 
 def outside(refusal: Refusal) -> Told | None:
@@ -255,7 +255,7 @@ def _after_the_end(refusal: Refusal) -> Told | None:
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if character in ("}", "]"):
         edit = refusal.inserted(refusal.line, refusal.column, "", 1)
-        return f"`{character}` closes nothing", mark, "remove it, or write what it should close", edit
+        return f"`{character}` closes nothing", mark, "remove it, or write its opening bracket", edit
     key, colon, value = refusal.current.partition(": ")
     if before[-1:] in ('"', "'"):
         text = content(value).strip(before[-1]).replace('"', "")
@@ -266,7 +266,7 @@ def _after_the_end(refusal: Refusal) -> Told | None:
         )
     if before[-1:] in ("]", "}") and colon and value.lstrip()[:1] in CLOSES:
         hint = quote_it(key.strip(), content(value))
-        return f"text after the closing `{before[-1]}`", mark, f"if all of it is one text, {hint}"
+        return f"text after the closing `{before[-1]}`", mark, f"if the whole value is one text, {hint}"
     return None
 
 

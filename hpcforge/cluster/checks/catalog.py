@@ -90,9 +90,7 @@ def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
             yield _unknown_facts(key, group.hardware, facts, draft.keys("hardware"))
     for problem, names in too_small.items():
         fact = "cores" if "cores" in problem else "memory_gib"
-        yield Finding(
-            ("slurm", "reserve", fact), f"no resources are left for jobs on {hostlist.fold(names)}: {problem}"
-        )
+        yield Finding(("slurm", "reserve", fact), f"no resources remain for jobs on {hostlist.fold(names)}: {problem}")
 
 
 def _swallowed(declared: Shape, reserve: Reserve) -> Iterator[str]:

@@ -41,7 +41,7 @@ def _repository_key_problems(path: Path, expected: str | None) -> Iterator[tuple
     name = quote(path.name)
     try:
         if not path.exists():
-            yield f"there is no file {name} there", f"{_RELATIVE}; looked for as {path}"
+            yield f"the file {name} does not exist", f"{_RELATIVE}; looked for as {path}"
             return
         actual = _fingerprint(armoured(path)) if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
     except (OSError, ValueError) as error:
@@ -120,7 +120,7 @@ def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     try:
         if not path.exists():
             yield (
-                f"there is no file {name} there",
+                f"the file {name} does not exist",
                 f"{_RELATIVE}; looked for as {path}; or write the key here",
             )
             return
@@ -172,7 +172,7 @@ def private_key_findings(machines: Draft, inventory_path: Path) -> Iterator[Find
     """Yield that the private key an inventory names is not there."""
     key = private_key(machines.sections["access"], inventory_path)
     if key and not (is_there(key) and key.is_file()) and machines.intact("access", "key"):
-        yield Finding(("access", "key"), f"there is no key {quote(key.name)} there", RELATIVE.format("inventory"))
+        yield Finding(("access", "key"), f"the key {quote(key.name)} does not exist", RELATIVE.format("inventory"))
 
 
 def private_key(access: InventoryAccess | None, inventory_path: Path | None) -> Path | None:
@@ -201,7 +201,7 @@ def is_there(path: Path) -> bool:
 def _role_problems(path: Path, written: str) -> Iterator[tuple[str, str | None]]:
     """Yield errors of the folder of a site's Ansible role."""
     if not is_there(path) or not path.is_dir():
-        yield f"there is no folder {quote(written)}", _RELATIVE
+        yield f"the folder {quote(written)} does not exist", _RELATIVE
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
         yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None
     elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):
@@ -210,6 +210,6 @@ def _role_problems(path: Path, written: str) -> Iterator[tuple[str, str | None]]
         try:
             files_inside(path)
         except OutsideError as error:
-            yield str(error), "a role is planned by its content: copy what a link points to"
+            yield str(error), "a role is planned by its content: copy the target of a link"
         except OSError as error:
             yield f"{quote(path.name)} cannot be read: {error.strerror}", None

@@ -58,8 +58,8 @@ def _other_counts(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         server = catalog.servers.get(group.hardware)
         sold, own = server.gpus if server else None, group.gpus
         if sold and own and own.model == sold.model and own.count < sold.count and draft.intact("nodes", key):
-            message = f"{quote(group.hardware)} has {sold.count} x {sold.model}, and this says {own.count}"
-            hint = "remove `gpus` here; where some are out, say so under `overrides`, with a reason"
+            message = f"{quote(group.hardware)} has {sold.count} x {sold.model}, and the blueprint sets {own.count}"
+            hint = "remove `gpus` here; list failed GPUs under `overrides`, with a reason"
             yield Finding(("nodes", key, "gpus", "count"), message, hint, severity="warning")
 
 
@@ -130,7 +130,7 @@ def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Ca
                 f"its override says {_describe(own)}, and `{field}` of {quote(key)} is for {_describe(usual)}"
             )
             if own is None or own.model == usual.model:
-                hint = "ignore this if the node has no more; jobs that ask for them run on other nodes"
+                hint = "ignore this if the node has no more; jobs that ask for more run on other nodes"
             else:
                 hint = f"to have {unit} on it, make it a separate group, with `{field}` for its GPUs"
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)

@@ -51,7 +51,7 @@ def memory_findings(
         sums = f"{terms} = {sum(parts.values()) / _GIB:.2f} GiB > {node.memory_mib / _GIB:.2f} GiB"
         largest = max(services, key=lambda part: services[part])
         hint = f"more memory, or another node for {largest}{'; some of these numbers are guesses' if guess else ''}"
-        message = f"{name} has less memory than what is placed on it takes: {sums}"
+        message = f"{name} has less memory than its services take: {sums}"
         yield Finding(("nodes", group_of[name], "hardware"), message, hint, severity="warning")
 
 

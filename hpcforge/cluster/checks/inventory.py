@@ -28,8 +28,8 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
     padded = unpadded(NamedNodes(draft), inventory) if inventory else {}
     for key, names in padded.items():
         shown = hostlist.fold(list(names))
-        message = f"the inventory has {hostlist.fold(list(names.values()))}, and this names {shown}"
-        yield Finding(("nodes", key), message, "write its numbers with as many zeros as the inventory", key=True)
+        message = f"the inventory has {hostlist.fold(list(names.values()))}, and the blueprint {shown}"
+        yield Finding(("nodes", key), message, "pad its numbers with zeros, as the inventory does", key=True)
     if padded:
         return
     if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
@@ -47,7 +47,7 @@ def missing_address_findings(draft: Draft, inventory: Draft | None) -> Findings:
             lacking = [name for name in hostlist.expand(key) if name not in addressed]
             message = f"{hostlist.fold(lacking)} without an address" if lacking else ""
             if message and derived:
-                message += " in the inventory, which has those of others: one is derived from the name"
+                message += " in the inventory, unlike other nodes: hpcforge derives one from the name"
                 hint = "write its address into the inventory if it has one"
                 yield Finding(("nodes", key), message, hint, key=True, severity="warning")
             elif message:

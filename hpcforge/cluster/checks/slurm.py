@@ -150,4 +150,4 @@ def _twice(place: _Settings) -> Iterator[Finding]:
         before = first.setdefault(name.lower(), name)
         if before != name:
             message = f"{quote(name)} repeats {quote(before)}: Slurm ignores case in names"
-            yield Finding((*place.loc, name), message, "remove one of them", key=True)
+            yield Finding((*place.loc, name), message, "remove one", key=True)

@@ -55,8 +55,8 @@ def _people(cluster: Cluster, role: str, first_number: int) -> Iterator[Finding]
     if min_id >= first_number:
         yield Finding(
             ("roles", role, "first_number"),
-            f"subordinate numbers from {first_number} on include those of the directory's people, who have {min_id} "
-            f"or a higher number (roles.{directory_role}.min_id)",
+            f"subordinate numbers from {first_number} on include numbers of the directory's users, {min_id} and "
+            f"higher (roles.{directory_role}.min_id)",
             f"set it above the number of every person and group of the directory, and first_user to {min_id}",
         )
 

@@ -68,7 +68,7 @@ def load(
         if inventory_named and inventory_named not in instead and not is_there(inventory_named):
             hint = f"{RELATIVE.format('blueprint')}; looked for as {inventory_named.absolute()}"
             errors = draft.place(
-                [Finding(("inventory",), f"there is no inventory {quote(inventory_named.name)} there", hint)]
+                [Finding(("inventory",), f"the inventory {quote(inventory_named.name)} does not exist", hint)]
             )
         diagnostics += errors + machines.place(check_table.run(check_table.INVENTORY_FILES, machines, inventory_path))
     compared = _compare(draft, machines)

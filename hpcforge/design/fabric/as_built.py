@@ -212,7 +212,7 @@ def _one_cable_a_port(
     instead = list(_reported_instead(drawn, repeats, {port for link in links if drawn.right(link) for port in link}))
     ambiguous += instead
     repeats = [link for link in repeats if not _ports(instead).intersection(link)]
-    notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in repeats]
+    notes = [f"{link} is reported beside another neighbour of the port; one report may be old" for link in repeats]
     notes += _not_compared(foreign, "between devices that the design does not know")
     notes += _not_compared(management, "of management ports")
     return [link for link in links if link not in doubtful], ambiguous, notes
@@ -229,7 +229,7 @@ def _reported_instead(drawn: Drawn, reports: Iterable[CableEnds], right: set[Por
         example = next(iter(links.values()))
         cables = [CableEnds(port, drawn.peer[port]) for port in links]
         message = (
-            f"{device}: of {len(links)} of its ports the neighbour reported is another's too ({example}): its report "
+            f"{device}: the neighbours of {len(links)} of its ports are also another device's ({example}): its report "
             "may be old, or another device's"
         )
         moves = tuple(CableMove("look", cable, labels=drawn.labels(cable)) for cable in cables)
@@ -338,7 +338,7 @@ def _exchange(
         moves.append(CableMove("move", link, far, drawn.peer[near], drawn.labels(CableEnds(near, drawn.peer[near]))))
         filled |= {far, into}
     message = (
-        f"{device} and {partner} are exchanged: all {len(cables)} cables of the two are in the other's place. "
+        f"{device} and {partner} are exchanged, with all {len(cables)} cables. "
         "Exchange the "
         f"machines, or their names; or else {len(moves)} plugs"
     )
@@ -410,7 +410,7 @@ def _missing(drawn: Drawn, empty: Sequence[CableEnds], observed: Iterable[CableE
         if len(own) > 1:
             reported |= set(own)
             on = "" if fabric is None else f" on {fabric}"
-            message = f"{device}: none of its {len(own)} cables{on} is seen; is it on, and are its ports up?"
+            message = f"{device}: no report of its {len(own)} cables{on}; is it on, and are its ports up?"
             yield CablingFinding(
                 "absent", message, tuple(CableMove("look", link, labels=drawn.labels(link)) for link in own)
             )

@@ -177,7 +177,7 @@ def _nodes_of_one(ask: Ask) -> int:
 
 def _until(most: int) -> str:
     """Say up to how many nodes the wiring stays the same."""
-    return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
+    return f"; up to {most} nodes no cable of a node moves; for more, set `designed_for`"
 
 
 def _others(ask: Ask, share: Leaf, first: int, occupied: Sequence[int]) -> Iterator[Port]:
@@ -236,7 +236,7 @@ def _groups_of_switches(ask: Ask) -> Fabric:
     ports, model = ask.leaf.end_ports, ask.leaf
     down = (ports + 1) // 4
     if not down or not model.shared:
-        reason = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
+        reason = f"{ports} ports < 3" if model.shared else "its uplinks and its ends use different ports"
         raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", reason)
     ends, most = down * ask.breakout, 2 * down
     count, leaves = _count_groups(ask, ends, most)
@@ -326,5 +326,5 @@ def _global_links(groups: _Groups, first: int, port: Callable[[int], int]) -> li
 
 def _notes(groups: _Groups) -> tuple[str, ...]:
     if groups.count == 1:
-        return ("all ends fit one group: there are no global links",)
-    return (f"{groups.count} groups, {groups.per_pair} links between any two of them",)
+        return ("all ends fit one group: no global links",)
+    return (f"{groups.count} groups, {groups.per_pair} links between any two groups",)

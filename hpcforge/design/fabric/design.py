@@ -55,7 +55,7 @@ class Cutting:
 
     total_m: Annotated[float, _about("All cables that have a length, as bought, m.")]
     longest_m: Annotated[float | None, _about("The longest, as bought, m; null: none has a length.")]
-    not_checked: Annotated[int, _about("Cables without a length, for an end of theirs has no place.")]
+    not_checked: Annotated[int, _about("Cables without a length, because an end has no place.")]
     lots: Annotated[tuple[CableLot, ...], _about("What is bought.")]
 
 
@@ -63,10 +63,10 @@ class Cutting:
 class Ways:
     """Shortest ways between two leaves."""
 
-    between: Annotated[str, _about("Which two leaves, in words.")]
-    switches: Annotated[int, _about("Switches at the top of the way, to choose from.")]
+    between: Annotated[str, _about("The two leaves, as text.")]
+    switches: Annotated[int, _about("Switches at the top to choose from.")]
     ways: Annotated[int, _about("Ways that differ in at least one cable.")]
-    disjoint: Annotated[int, _about("Ways of which no two share a cable.")]
+    disjoint: Annotated[int, _about("Ways without a common cable.")]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Loss:
     alike: Annotated[int, _about("How many there are of its kind.")]
     links_lost: Annotated[int, _about("Links of nodes that are lost.")]
     nodes_cut_off: Annotated[int, _about("Nodes that have no link left.")]
-    bisection_gbps: Annotated[float, _about("What is left between the same halves, Gb/s of one direction.")]
+    bisection_gbps: Annotated[float, _about("Remaining bandwidth between the same halves, Gb/s of one direction.")]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class CableMove:
 
     kind: Annotated[CableKind, _about("Kind of the cable.")]
     taken: Annotated[tuple[str, str], _about("Device and port of both ends, as it was plugged in.")]
-    to: Annotated[tuple[str, str] | None, _about("Device and port of both ends now; null: it is taken out for good.")]
+    to: Annotated[tuple[str, str] | None, _about("Device and port of both ends now; null: it is removed.")]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class FabricDesign:
     """One fabric: switches, cables, and what they carry."""
 
     name: Annotated[str, _about("The fabric's name.")]
-    kind: Annotated[FabricKind, _about("What its switches speak.")]
+    kind: Annotated[FabricKind, _about("Link protocol of its switches.")]
     topology: Annotated[Topology, _about("How its switches are connected.")]
     tiers: Annotated[int, _about("Tiers of switches, 1 to 3.")]
     rate_gbps: Annotated[float, _about("Rate of one link of a node, Gb/s.")]
@@ -104,21 +104,25 @@ class FabricDesign:
     rails: Annotated[int, _about("Links of a node.")]
     nodes: Annotated[int, _about("Nodes on it.")]
     endpoints: Annotated[int, _about("Other ends on it: subnet managers, storage.")]
-    designed_for: Annotated[int, _about("Nodes that its wiring has room for: filling up to it moves no cable.")]
-    switches: Annotated[Mapping[SwitchKind, int], _about("Switches by kind; 0 where there are none.")]
-    cables: Annotated[Mapping[CableKind, int], _about("Cables by what they connect; 0 where there are none.")]
+    designed_for: Annotated[int, _about("Nodes that its wiring has room for; up to this number no cable moves.")]
+    switches: Annotated[Mapping[SwitchKind, int], _about("Switches by kind, also where the number is 0.")]
+    cables: Annotated[
+        Mapping[CableKind, int], _about("Cables by the ends that they connect, also where the number is 0.")
+    ]
     capacity_gbps: Annotated[
-        Mapping[CableKind, float], _about("Cables times their rate, by what they connect, Gb/s of one direction.")
+        Mapping[CableKind, float],
+        _about("Cables times their rate, by the ends that they connect, Gb/s of one direction."),
     ]
     oversubscription: Annotated[
-        Mapping[str, float], _about("What goes down from a switch divided by what goes up, by tier; 1: nothing is.")
+        Mapping[str, float],
+        _about("Bandwidth down from a switch divided by bandwidth up, by tier; 1: not oversubscribed."),
     ]
     bisection_gbps: Annotated[
-        float, _about("What half of the nodes can send to the other half at once, Gb/s of one direction.")
+        float, _about("Bandwidth from half of the nodes to the other half, Gb/s of one direction.")
     ]
     paths: Annotated[tuple[Ways, ...], _about("Shortest ways between leaves.")]
-    failures: Annotated[tuple[Loss, ...], _about("What one failure costs, by what fails.")]
+    failures: Annotated[tuple[Loss, ...], _about("Losses by one failure, by the part that fails.")]
     cutting: Annotated[Cutting, _about("Cables as they are bought.")]
     placed: Annotated[tuple[SwitchPlace, ...], _about("Every switch, and where it stands.")]
-    notes: Annotated[tuple[str, ...], _about("Choices that the blueprint does not set, in words.")]
+    notes: Annotated[tuple[str, ...], _about("Choices that the blueprint does not set, as text.")]
     moves: Annotated[tuple[CableMove, ...], _about("Where there are more nodes than designed for: cables that move.")]

@@ -117,7 +117,7 @@ def _missing(nodes: Sequence[str], gpus: Mapping[str, NodeGpus], fabric: Fabric 
         return "it takes two GPUs"
     unlinked = [node for node in nodes if gpus[node].count > 1 and not _inside(gpus[node])]
     if unlinked:
-        return f"what connects the GPUs of {unlinked[0]}: neither NVLink nor PCIe is in the catalog"
+        return f"the links between GPUs of {unlinked[0]}: the catalog has neither NVLink nor PCIe"
     if len(nodes) == 1:
         return None
     if fabric is None:
@@ -151,7 +151,7 @@ def _bounds(
             behind = sum(gpus[node].count for node in share)
             if behind < count:
                 name = fabric.devices[group.switches[0]].name
-                label = f"what leads up from {name}" + (" and its group" if len(group.switches) > 1 else "")
+                label = f"the uplinks of {name}" + (" and its group" if len(group.switches) > 1 else "")
                 yield _cut(operation, label, group.up_gbps / 8, f"{group.up_gbps:g} Gb/s / 8", behind, count)
 
 

@@ -184,7 +184,7 @@ def _model(
         sums = f"{speaks} is not one of {', '.join(switch.protocols) or 'none'}"
         return [breach("FABRIC-002", loc, f"{name}: {model} does not speak {spec.kind}", sums)]
     if not switch.ports:
-        hint = "say ports in an entry like it, `parts: {switches: ...}`"
+        hint = "set ports in an entry like it, `parts: {switches: ...}`"
         return [breach("FABRIC-009", loc, f"{name}: no published ports of {model}", None, hint)]
     slow = _fast_ports(switch.ports, rate_gbps)
     if slow is None:

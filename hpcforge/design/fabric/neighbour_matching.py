@@ -245,7 +245,9 @@ class _Matching:
             self.identities[alone[-1]] = switch
             fitting = {names: fits - {switch} for names, fits in fitting.items()}
             stranger = self._stranger(ReportedEnd(alone, ()))
-            self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = None
+            self.doubts[
+                f"{stranger} has the cables of {switch} and counts as {switch}: write its name into the inventory"
+            ] = None
         for names, fits in fitting.items():
             if fits:
                 self.unnamed[self._stranger(ReportedEnd(names, ()))] = Unnamed(
@@ -367,8 +369,8 @@ class _Interfaces:
             if len(voted) == len(likely) and voted == sorted(set(voted)):
                 return dict(zip(likely, voted, strict=True))
             self.doubts.append(
-                f"{fabric}: of {links} links of a node only {', '.join(sorted(by_interface, key=_natural))} are seen "
-                f"anywhere; taken in this order, from link 1: say `interfaces` of {fabric} in the blueprint"
+                f"{fabric}: of {links} links of a node only {', '.join(sorted(by_interface, key=_natural))} are "
+                f"reported; their order here is that of the links: set `interfaces` of {fabric} in the blueprint"
             )
         return {name: number for number, name in enumerate(likely, start=1)}
 

@@ -71,7 +71,7 @@ def _endpoint_spots(
 def _judge(room: Room, cabling: Cabled) -> Iterator[Breach]:
     name, loc = cabling.fabric.name, ("fabrics", cabling.fabric.name)
     if not room.racks:
-        missing = f"{name}: there are no racks, so cables have no lengths"
+        missing = f"{name}: without racks, cables have no lengths"
         yield breach("CABLE-002", loc, missing, hint="add `site: {racks: ...}` and `switches_in`", key=True)
         return
     yield from _unplaced(room, cabling)
@@ -105,7 +105,7 @@ def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
             continue
         kind, rate, reach_m = link.kind, link.rate_gbps, cabling.reach_m[code]
         if not reach_m and not any(model.rate_gbps == rate for model in catalog.cables.values()):
-            missing = f"{name}: no cable of {rate:g} Gb/s is known that the site buys"
+            missing = f"{name}: the site buys no known cable of {rate:g} Gb/s"
             yield breach("CABLE-003", ("fabrics", name, "rate_gbps"), missing, hint="add one under `parts.cables`")
         if not reach_m:  # CABLE-005 reports cables that do not fit
             continue

@@ -20,7 +20,7 @@ _ALL = (
     DesignRule(
         "FABRIC-002",
         "error",
-        "the switches speak what the fabric is",
+        "the switches speak the fabric's protocol",
         "`kind` against the switch model's; roce is Ethernet.",
         "Another switch model, or another kind.",
     ),
@@ -36,8 +36,8 @@ _ALL = (
         "FABRIC-004",
         "warning",
         "the wiring has room for all nodes",
-        "Nodes of the fabric against `designed_for`. Up to it no cable moves; beyond it the design lists the cables "
-        "that move.",
+        "Nodes of the fabric against `designed_for`. Up to this number no cable moves; beyond, the design lists the "
+        "cables that move.",
         "Raise `designed_for` before the cables are pulled, or plan the moves.",
     ),
     DesignRule(
@@ -73,9 +73,9 @@ _ALL = (
     DesignRule(
         "FABRIC-009",
         "not-checked",
-        "the ports of switches are known",
+        "the ports of switches are published",
         "A fabric needs the published ports of its switch model.",
-        "Say `ports` in an entry like it, under `parts: {switches: ...}`.",
+        "Set `ports` in an entry like it, under `parts: {switches: ...}`.",
     ),
     DesignRule(
         "FABRIC-010",
@@ -98,7 +98,7 @@ _ALL = (
         "a cable reaches",
         "The length of a cable from port to port (formula: docs/fabric.md) against the longest sold for its rate, "
         "of the kinds in `site.cabling.kinds`.",
-        "Switches nearer to what is plugged into them, or longer cables under `parts.cables`.",
+        "Switches nearer to the other ends, or longer cables under `parts.cables`.",
     ),
     DesignRule(
         "CABLE-002",
@@ -118,7 +118,7 @@ _ALL = (
     DesignRule(
         "CABLE-004",
         "warning",
-        "cables are sold for what the fabric speaks",
+        "cables are sold for the fabric's protocol",
         "The cable's kind at that length against the fabric's: NVIDIA sells no active optical cables for 400 Gb/s "
         "InfiniBand, but transceivers and fibre.",
         "Leave the kind out of `site.cabling.kinds`: [dac, optics].",

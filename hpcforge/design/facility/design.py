@@ -27,9 +27,9 @@ class Remark:
     code: Annotated[str, about("The rule's code, POWER-003; hpcforge explain says more.")]
     severity: Annotated[Severity, about("Error, warning or not-checked.")]
     message: Annotated[str, about("The message, without code and arithmetic.")]
-    arithmetic: Annotated[str | None, about("What was compared, with units: 4 x 10.2 kW = 40.8 kW > 36.8 kW = ...")]
+    arithmetic: Annotated[str | None, about("The comparison, with units: 4 x 10.2 kW = 40.8 kW > 36.8 kW = ...")]
     hint: Annotated[str | None, about("A way out.")]
-    file: Annotated[str, about("The file it is about, as given.")]
+    file: Annotated[str, about("Its file, as given.")]
     line: Annotated[int | None, about("Line, from 1; null: the whole file.")]
     column: Annotated[int | None, about("Column, from 1, in characters.")]
 
@@ -39,8 +39,8 @@ class PartPower:
     """What one kind of part takes in one node, at maximum."""
 
     name: Annotated[str, about("Model of the part.")]
-    count: Annotated[int, about("How many in one node.")]
-    each_w: Annotated[float | None, about("Most that one takes, W; null: not published.")]
+    count: Annotated[int, about("Number in one node.")]
+    each_w: Annotated[float | None, about("Maximum power of one, W; null: not published.")]
     total_w: Annotated[float | None, about("Count times each_w, W; null: not known.")]
 
 
@@ -51,8 +51,8 @@ class Hardware:
     model: Annotated[str, about("Server model.")]
     nodes: Annotated[str, about("Its nodes, as a hostlist.")]
     count: Annotated[int, about("Number of nodes.")]
-    node_w: Annotated[float | None, about("What one takes at its inlets, at maximum, W; null: not known.")]
-    origin: Annotated[str, about("Where node_w comes from, in words.")]
+    node_w: Annotated[float | None, about("Maximum power of one at its inlets, W; null: not known.")]
+    origin: Annotated[str, about("The source of node_w, as text.")]
     parts: Annotated[tuple[PartPower, ...], about("Known parts; their sum is node_w only where `origin` says so.")]
 
 
@@ -75,11 +75,11 @@ class PduLoad:
     model: Annotated[str, about("PDU model.")]
     feed: Annotated[str, about("Its feed.")]
     load_w: Annotated[float, about("Load, W.")]
-    limit_w: Annotated[float | None, about("What it gives after derating, W; null: not known.")]
+    limit_w: Annotated[float | None, about("Its power after derating, W; null: not known.")]
     load_w_one_lost: Annotated[float, about("The most when any one other feed is lost, W.")]
-    phases: Annotated[tuple[Phase, ...], about("Its phases; empty where it is not known how they are loaded.")]
-    outlets_used: Annotated[Mapping[str, int], about("Outlets that are taken, by kind of inlet.")]
-    outlets: Annotated[Mapping[str, int] | None, about("Outlets it has, by kind; null: not known.")]
+    phases: Annotated[tuple[Phase, ...], about("Its phases; empty if their loads are not known.")]
+    outlets_used: Annotated[Mapping[str, int], about("Used outlets, by kind of inlet.")]
+    outlets: Annotated[Mapping[str, int] | None, about("All outlets, by kind; null: not known.")]
 
 
 @dataclass(frozen=True)
@@ -102,22 +102,24 @@ class RackDesign:
 
     name: Annotated[str, about("The rack's name.")]
     model: Annotated[str, about("Rack model.")]
-    height_u: Annotated[int | None, about("Rack units it has; null: not known.")]
-    used_u: Annotated[int, about("Rack units that are taken.")]
-    free_u: Annotated[int | None, about("Its height less what nodes, equipment and lying PDUs take; null: not known.")]
-    power_w: Annotated[float, about("Load at maximum of all that stands in it, W.")]
+    height_u: Annotated[int | None, about("Height in rack units; null: not known.")]
+    used_u: Annotated[int, about("Used rack units.")]
+    free_u: Annotated[int | None, about("Its height less nodes, equipment and lying PDUs; null: not known.")]
+    power_w: Annotated[float, about("Maximum load of its equipment, W.")]
     limit_w: Annotated[float | None, about("Power that the site allows in it, W; null: not given.")]
-    power_unknown: Annotated[tuple[str, ...], about("What in it has no known power.")]
+    power_unknown: Annotated[tuple[str, ...], about("Equipment without known power.")]
     heat_btu_h: Annotated[float, about("Heat at maximum, BTU/h: power_w times 3.412.")]
-    cooling_limit_w: Annotated[float | None, about("Heat that is taken from it, W; null: not given.")]
+    cooling_limit_w: Annotated[float | None, about("Heat that the cooling removes, W; null: not given.")]
     airflow_m3_h: Annotated[
-        float | None, about("Air that carries its heat and warms by rise_k, m3/h; null: no rise is given.")
+        float | None, about("Air that carries its heat and warms by rise_k, m3/h; null: rise_k is not set.")
     ]
-    weight_kg: Annotated[float, about("Weight of all that is mounted, without the rack itself, kg.")]
-    limit_kg: Annotated[float | None, about("What may be mounted, kg; null: not known.")]
-    weight_unknown: Annotated[tuple[str, ...], about("What in it has no known weight.")]
-    survives_one_lost: Annotated[bool | None, about("True if it is carried with any one feed lost; null: not checked.")]
-    elevation: Annotated[tuple[Position, ...], about("What stands in it, from the top down.")]
+    weight_kg: Annotated[float, about("Weight of the mounted equipment, without the rack, kg.")]
+    limit_kg: Annotated[float | None, about("Weight that may be mounted, kg; null: not known.")]
+    weight_unknown: Annotated[tuple[str, ...], about("Equipment without known weight.")]
+    survives_one_lost: Annotated[
+        bool | None, about("True if the other feeds carry it when any one is lost; null: not checked.")
+    ]
+    elevation: Annotated[tuple[Position, ...], about("Its equipment, from the top down.")]
     pdus: Annotated[tuple[PduLoad, ...], about("Its PDUs.")]
 
 
@@ -128,8 +130,8 @@ class UpsDesign:
     model: Annotated[str | None, about("UPS model; null: not given.")]
     count: Annotated[int, about("Number of units that share the load.")]
     load_w: Annotated[float, about("The feed's load after diversity, W.")]
-    capacity_w: Annotated[float | None, about("What all of them carry, W; null: not published.")]
-    wanted_min: Annotated[float | None, about("Wanted run time, minutes; null: not given.")]
+    capacity_w: Annotated[float | None, about("Power that all units carry, W; null: not published.")]
+    wanted_min: Annotated[float | None, about("Required run time, minutes; null: not given.")]
     run_time_min: Annotated[float | None, about("Run time at that load, minutes; null: not published.")]
 
 
@@ -141,7 +143,7 @@ class FeedLoad:
     volts: Annotated[float, about("Voltage: line to line of three phases, else of the one, V.")]
     phase_count: Annotated[int, about("Phases, 1 or 3.")]
     load_w: Annotated[float, about("Load of all its PDUs after diversity, W.")]
-    limit_w: Annotated[float | None, about("What it gives after derating, W; null: not known.")]
+    limit_w: Annotated[float | None, about("Its power after derating, W; null: not known.")]
     load_w_one_lost: Annotated[
         float, about("The most when any one other feed is lost, at maximum, without diversity, W.")
     ]
@@ -165,13 +167,13 @@ class Power:
 
     it_w: Annotated[float, about("Equipment at maximum, before diversity, W.")]
     diverse_w: Annotated[float, about("Equipment after diversity, W: it_w times diversity.")]
-    cooling_w: Annotated[float | None, about("What cooling and losses draw, W: diverse_w times (PUE less 1).")]
-    total_w: Annotated[float | None, about("The site, W: diverse_w times PUE; null: no PUE is given.")]
-    limit_w: Annotated[float | None, about("What the site may draw, W; null: not given.")]
+    cooling_w: Annotated[float | None, about("Power of cooling and losses, W: diverse_w times (PUE less 1).")]
+    total_w: Annotated[float | None, about("The site, W: diverse_w times PUE; null: PUE is not set.")]
+    limit_w: Annotated[float | None, about("Power limit of the site, W; null: not given.")]
     diversity: Annotated[float, about("Part of the maximum that all draw together.")]
     pue: Annotated[float | None, about("Site power divided by equipment power; null: not given.")]
     derating: Annotated[float | None, about("Part of a breaker's rating for continuous load; null: not given.")]
-    survive: Annotated[str, about("Which loss must be survived: any-one-feed or none.")]
+    survive: Annotated[str, about("The loss to survive: any-one-feed or none.")]
     unknown: Annotated[tuple[str, ...], about("Hostlists of nodes and switches without known power.")]
 
 
@@ -184,8 +186,8 @@ class Cooling:
     heat_btu_h: Annotated[float, about("Heat, BTU/h.")]
     heat_tons: Annotated[float, about("Heat, tons of refrigeration (12,000 BTU/h).")]
     inlet_c: Annotated[float | None, about("Air at the machines' inlets, degrees Celsius; null: not given.")]
-    rise_k: Annotated[float | None, about("How much the air may warm, K; null: not given.")]
-    airflow_m3_h: Annotated[float | None, about("Air that carries the heat, m3/h; null: no rise is given.")]
+    rise_k: Annotated[float | None, about("Temperature rise of the air, K; null: not given.")]
+    airflow_m3_h: Annotated[float | None, about("Air that carries the heat, m3/h; null: rise_k is not set.")]
     airflow_cfm: Annotated[float | None, about("The same in cubic feet a minute.")]
     limit_w: Annotated[float | None, about("Heat that the cooling plant takes, W; null: not given.")]
 
@@ -201,8 +203,8 @@ class BomLine:
     model: Annotated[str, about("Model in the catalog or the blueprint; a rate or size where no model is named.")]
     description: Annotated[str, about("What it is, in words.")]
     count: Annotated[int, about("How many.")]
-    included: Annotated[bool, about("It comes inside another line: not to be ordered again.")]
-    each_w: Annotated[float | None, about("Most that one takes, W; null: not known.")]
+    included: Annotated[bool, about("Included in another line: do not order it again.")]
+    each_w: Annotated[float | None, about("Maximum power of one, W; null: not known.")]
     each_kg: Annotated[float | None, about("Weight of one, kg; null: not known.")]
 
 

@@ -52,7 +52,7 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
         height = next(mount.height for mount in waiting if mount.model == model)
         racks = next(mount.racks for mount in waiting if mount.name == names[0])
         message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
-        sums = f"{len(names)} x {height} units are left over"
+        sums = f"{len(names)} x {height} units do not fit"
         yield Breach("RACK-011", loc, message, sums, "more racks in `switches_in`, or free units in them")
 
 
@@ -353,7 +353,7 @@ def _count(things: Sized, noun: str) -> str:
 
 
 def _say(model: str, fact: str) -> str:
-    return f"say it under hardware: MODEL: {{like: {model}, {fact}: N}}"
+    return f"set it under hardware: MODEL: {{like: {model}, {fact}: N}}"
 
 
 def _pinned(room: Room, name: str, kind: NodeKind, fillings: dict[str, Filling], breaches: list[Breach]) -> bool:
@@ -363,7 +363,9 @@ def _pinned(room: Room, name: str, kind: NodeKind, fillings: dict[str, Filling],
         return False
     if pin.rack not in fillings or pin.rack not in allowed_racks(room, kind):
         racks = room.blueprint.nodes[kind.group].rack
-        wrong = f"but `rack` says {racks}" if racks and pin.rack in fillings else "which is no rack of this blueprint"
+        wrong = (
+            f"but `rack` says {racks}" if racks and pin.rack in fillings else "which is not a rack of this blueprint"
+        )
         hint = f"correct `positions: {name}:` in the inventory"
         breaches.append(
             Breach("RACK-009", ("nodes", kind.group), f"{name} is pinned in {pin.rack}, {wrong}", None, hint, key=True)

@@ -106,13 +106,13 @@ def _all_feeds(room: Room, loaded_rack: LoadedRack) -> Breaches:
         load_kw, most = apart(kw, load, limit)
         sums = f"{load_kw} > {most} = {limits.pdu_terms(room, rack, feeds[heaviest])}: {too_much(load, limit)}"
         message = f"RACKS: the PDU on feed {feeds[heaviest]} is overloaded"
-        yield Breach("POWER-001", loc, message, sums, "larger PDUs, more of them, or fewer nodes in the rack")
+        yield Breach("POWER-001", loc, message, sums, "larger PDUs, more PDUs, or fewer nodes in the rack")
     elif (phase := _overloaded(room, loaded_rack, loaded_rack.load.phases)) is not None:
         message = f"RACKS: a phase of the PDU on feed {feeds[phase[0]]} is overloaded"
         terms = _phase_terms(room, loaded_rack, *phase[1:])
         yield Breach("POWER-002", loc, message, terms, "larger PDUs, or another number of nodes in the rack")
     elif room.derating is None:
-        missing = "RACKS: no derating of breakers is given"
+        missing = "RACKS: the derating of breakers is not set"
         yield not_checked("POWER-001", loc, missing, "derating under site.power: 0.8 under NEC")
     elif rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring is None:
         yield not_checked("POWER-002", loc, f"RACKS: no published wiring of {rack.spec.pdu}")
@@ -278,7 +278,7 @@ def _rack(_: Room, loaded_rack: LoadedRack) -> Breaches:
         hint = in_watts(load, limit) or "fewer nodes in the rack"
         yield Breach("POWER-007", loc, "RACKS: above the rack's power limit", sums, hint)
     elif limit is None and loaded_rack.items:
-        yield not_checked("POWER-007", loaded_rack.rack.loc, "RACKS: no limit_w is given")
+        yield not_checked("POWER-007", loaded_rack.rack.loc, "RACKS: limit_w is not set")
 
 
 _PLUGS: dict[str, tuple[Outlet, ...]] = {

@@ -73,7 +73,7 @@ def _overlap(room: Room, loaded_rack: LoadedRack) -> Breaches:
                 item_loc(room, loaded_rack.rack, item),
                 f"{item.name} overlaps {occupant.name} in rack {loaded_rack.rack.name}",
                 f"{item.name} takes {_span(item)}, {occupant.name} {_span(occupant)}",
-                f"move one of them; {item.load.label} is {item.height} units high",
+                f"move one; {item.load.label} is {item.height} units high",
             )
 
 
@@ -172,7 +172,7 @@ def _pdus(_: Room, loaded_rack: LoadedRack) -> Breaches:
         lying = sum(item.kind == "pdu" for item in loaded_rack.items)
         if lying < count:
             sums = f"{count} x {rack.pdu.rack_units} units, room for {lying}"
-            yield Breach("RACK-007", loc, "RACKS: no room for all PDUs", sums, "keep units free for them")
+            yield Breach("RACK-007", loc, "RACKS: no room for all PDUs", sums, "keep units free for PDUs")
     elif rack.model.pdu_mounts is None:
         yield not_checked("RACK-007", rack.loc, f"no published places for upright PDUs of {rack.spec.model}")
     elif count > rack.model.pdu_mounts:
@@ -213,7 +213,7 @@ def node_breaches(room: Room) -> Breaches:
     for kind in room.kinds:
         if not kind.metal:
             label = "virtual machine" if kind.server.machine == "virtual" else "rehearsal's node"
-            message = f"{kind.model} is a {label}: no rule about nodes, racks, power and cooling applies to it"
+            message = f"{kind.model} is a {label}: rules about nodes, racks, power and cooling do not apply"
             names_by_breach[not_checked("NODE-009", kind.loc(), message)] += kind.names
             continue
         for rule in _RULES:
@@ -416,7 +416,7 @@ def _unless_stock(code: str, kind: NodeKind, noun: str, fact: str, model: str | 
 def _unknown(code: str, kind: NodeKind, noun: str, fact: str, model: str | None = None) -> Breach:
     name = model or kind.model
     place = "`parts`" if model else "`hardware`"
-    return not_checked(code, kind.loc(), f"no published {noun} of {name}", f"say {fact} in an entry like it, {place}")
+    return not_checked(code, kind.loc(), f"no published {noun} of {name}", f"set {fact} in an entry like it, {place}")
 
 
 _RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (

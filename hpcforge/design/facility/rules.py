@@ -110,7 +110,7 @@ _ALL = (
         "supplies carry the full load",
         "`psu.needed` supplies of `psu.rated_w` against the node's maximum load times the supplies' efficiency. The "
         "other supplies may fail.",
-        "Larger supplies, more of them needed, or less load.",
+        "Larger supplies, a larger number of needed supplies, or less load.",
     ),
     DesignRule(
         "NODE-006",
@@ -137,8 +137,8 @@ _ALL = (
         "NODE-009",
         "not-checked",
         "virtual machines and rehearsals are exempt",
-        "A server model whose `machine` is virtual or rehearsal has no rack and no power of its own: no rule about "
-        "nodes, racks, power and cooling applies.",
+        "A server model with `machine` virtual or rehearsal has no rack and no power. Rules about nodes, racks, "
+        "power and cooling do not apply.",
         "None is needed.",
     ),
     DesignRule(
@@ -160,7 +160,7 @@ _ALL = (
         "error",
         "nothing overlaps",
         "A node's rack units against those of equipment, lying PDUs and other nodes.",
-        "Move one of them.",
+        "Move one.",
     ),
     DesignRule(
         "RACK-003",
@@ -186,18 +186,17 @@ _ALL = (
     DesignRule(
         "RACK-006",
         "error",
-        "room for nodes that were given no place",
+        "room for nodes without a set place",
         "Nodes without `u` get a proposed place: the heaviest first, as low as possible, in the rack and on the "
-        "feeds with the least load, within the rack's height, depth, weight, power, heat, spare units, and what its "
-        "PDUs with their phases and outlets carry.",
+        "feeds with the least load, within the rack's height, depth, weight, power, heat, spare units, and its PDUs "
+        "with their phases and outlets.",
         "Add racks, or give positions yourself.",
     ),
     DesignRule(
         "RACK-007",
         "error",
         "room for PDUs",
-        "Upright PDUs (0 rack units) against the rack model's places for them; lying ones take free units from the "
-        "top down.",
+        "Upright PDUs (0 rack units) against the rack model's places; lying PDUs take free units from the top down.",
         "Fewer or larger PDUs, or a rack with more places.",
     ),
     DesignRule(
@@ -243,7 +242,7 @@ _ALL = (
         "a PDU carries its load",
         "Maximum load of a PDU against derating x sqrt(3) x V x A (one phase: derating x V x A), with the feed's V. "
         "A machine's supplies share its load equally.",
-        "Larger PDUs, more of them, or fewer nodes in the rack.",
+        "Larger PDUs, more PDUs, or fewer nodes in the rack.",
     ),
     DesignRule(
         "POWER-002",
@@ -318,12 +317,12 @@ _ALL = (
         "error",
         "a UPS carries its feed's load",
         "Load of the feed after diversity against `capacity_w` of its UPSs.",
-        "Larger UPSs, or more of them.",
+        "Larger UPSs, or more UPSs.",
     ),
     DesignRule(
         "POWER-012",
         "error",
-        "a UPS lasts as long as wanted",
+        "a UPS lasts for the required time",
         "Run time at the feed's load after diversity, from the maker's curve (linear between points, never better "
         "than its lightest point), else battery energy x efficiency / load; against `run_time`.",
         "More batteries, or a shorter run time.",
@@ -346,7 +345,7 @@ _ALL = (
     DesignRule(
         "POWER-015",
         "not-checked",
-        "the power of every machine is known",
+        "every machine has a known power",
         "`max_w` of the model, else the sum of its parts divided by the supplies' efficiency. If both are unknown, "
         "sums have the known parts alone.",
         "Measure it, and set `max_w` in a hardware entry of the blueprint.",
@@ -355,7 +354,7 @@ _ALL = (
         "COOL-001",
         "error",
         "the heat of a rack is carried away",
-        "Maximum load of a rack, all of it heat, against `cooling_limit_w` of the rack or `rack_limit_w` of "
+        "Maximum load of a rack, which all becomes heat, against `cooling_limit_w` of the rack or `rack_limit_w` of "
         "`site.cooling`.",
         "Fewer nodes in the rack, or a stronger cooling method.",
     ),
@@ -400,7 +399,7 @@ def markdown() -> str:
 def table(rules: Iterable[DesignRule]) -> str:
     """Return rules as a table in Markdown."""
     rows = [f"| {r.code} | {_SEVERITY_TEXT[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
-    return "\n".join(["| code | severity | rule | what is judged | way out |", "|---|---|---|---|---|", *rows]) + "\n"
+    return "\n".join(["| code | severity | rule | comparison | way out |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def explained(rule: DesignRule) -> str:

@@ -47,9 +47,9 @@ def _heat(room: Room, loaded_rack: LoadedRack) -> Breaches:
     if room.site is None or not loaded_rack.items:
         return
     limit, heat = heat_limit_w(room, loaded_rack), loaded_rack.load.power_w
-    method = room.site.cooling.method or "a method that is not given"
+    method = room.site.cooling.method or "a method that is not set"
     if limit is None:
-        missing = f"RACKS: what {method} takes from a rack is not given"
+        missing = f"RACKS: the heat that {method} takes from a rack is not set"
         yield not_checked("COOL-001", ("site", "cooling"), missing, "rack_limit_w under site.cooling")
     elif above(heat, limit):
         load_kw, most = apart(kw, heat, limit)
@@ -65,7 +65,7 @@ def _air(room: Room, loaded_rack: LoadedRack) -> Breaches:
         return
     if cooling.rise_k is None or cooling.rack_airflow_m3_h is None:
         missing = "rise_k" if cooling.rise_k is None else "rack_airflow_m3_h"
-        yield not_checked("COOL-004", ("site", "cooling"), f"RACKS: no {missing} is given")
+        yield not_checked("COOL-004", ("site", "cooling"), f"RACKS: {missing} is not set")
         return
     air, limit = airflow_m3_h(loaded_rack.load.power_w, cooling.rise_k), cooling.rack_airflow_m3_h
     if above(air, limit):
@@ -80,7 +80,7 @@ def _inlet(room: Room, kind: NodeKind, names: str) -> Breaches:
     if cooling is None or kind.server.cooling == "liquid":
         return
     if cooling.inlet_c is None:
-        yield not_checked("COOL-002", ("site", "cooling"), "no inlet_c is given")
+        yield not_checked("COOL-002", ("site", "cooling"), "inlet_c is not set")
     elif kind.server.inlet_max_c is None:
         message = f"{names}: no published inlet temperature of {kind.model}"
         yield not_checked("COOL-002", kind.loc(), message)
@@ -92,7 +92,7 @@ def _inlet(room: Room, kind: NodeKind, names: str) -> Breaches:
 def _liquid(room: Room, kind: NodeKind, names: str) -> Breaches:
     method = room.site.cooling.method if room.site else None
     if kind.server.cooling == "liquid" and method is None:
-        yield not_checked("COOL-003", ("site", "cooling"), f"{names}: no cooling method is given")
+        yield not_checked("COOL-003", ("site", "cooling"), f"{names}: the cooling method is not set")
     elif kind.server.cooling == "liquid" and method != "direct-liquid":
         sums = f"{kind.model} is cooled by liquid, the method of the site is {method}"
         hint = "choose the air-cooled model, or bring liquid to the racks"
@@ -140,18 +140,18 @@ def unknown_power(room: Room) -> Breaches:
         parts = f"; its known parts take {kw(least)}" if least else ", and not of its parts either"
         message = f"{hostlist.fold(names)}: no published power of {model} (max_w){parts}"
         lacking = f"; missing: {', '.join(missing)}" if missing else ""
-        hint = f"say max_w in an entry like {model} under `hardware`{lacking}"
+        hint = f"set max_w in an entry like {model} under `hardware`{lacking}"
         yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
     guessed = {kind.model: (kind.loc(), kind.server.sources) for kind in room.kinds if kind.metal}
     guessed |= {mount.model: (mount.loc, room.catalog.switches[mount.model].sources) for mount in room.mounts}
     for model, (loc, sources) in guessed.items():
         if (source := sources.get("max_w", "")).startswith(GUESS):
-            hint = f"measure it, and say max_w in an entry like {model}"
+            hint = f"measure it, and set max_w in an entry like {model}"
             yield not_checked("POWER-015", loc, f"max_w of {model} is a {source}", hint)
     for model, mount in {mount.model: mount for mount in room.mounts if mount.load.power_w is None}.items():
         count = sum(mount.model == model for mount in room.mounts)
         message = f"{count} {'switch' if count == 1 else 'switches'}: no published power of {model} (max_w)"
-        hint = f"say max_w in an entry like {model} under `parts.switches`"
+        hint = f"set max_w in an entry like {model} under `parts.switches`"
         yield not_checked("POWER-015", (*mount.loc[:2], "switch"), message, hint)
 
 
@@ -168,9 +168,7 @@ def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
             sums += f": {too_much(diverse, limit)}"
             yield Breach("POWER-005", loc, f"feed {name} is overloaded", sums, "a larger feed, or fewer racks on it")
         elif limit is None or room.derating is None:
-            missing = (
-                "no derating of breakers is given" if room.derating is None else "neither limit_w nor amps is given"
-            )
+            missing = "the derating of breakers is not set" if room.derating is None else "limit_w and amps are not set"
             yield not_checked("POWER-005", loc, f"feed {name}: {missing}")
         if limit is not None and surviving(room):
             yield from _one_lost(room, name, load, limit)
@@ -191,7 +189,7 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
     loc = ("site", "feeds", name, "ups")
     model = room.catalog.ups.get(ups.model) if ups.model else None
     if model is None:
-        message = f"feed {name}: no UPS model is given, so neither its capacity nor its run time is known"
+        message = f"feed {name}: the UPS model is not set, so capacity and run time are not known"
         yield not_checked("POWER-011", loc, message, "ups: {model: ..., count: ..., run_time: 15min}")
         return
     if model.capacity_w is None:
@@ -202,7 +200,7 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
             f"{load_kw} > {most} = {ups.count} x {kw(model.capacity_w)}: "
             f"{too_much(load_w, model.capacity_w * ups.count)}"
         )
-        yield Breach("POWER-011", loc, f"the UPS of feed {name} is overloaded", sums, "larger UPSs, or more of them")
+        yield Breach("POWER-011", loc, f"the UPS of feed {name} is overloaded", sums, "larger UPSs, or more UPSs")
         return  # its run time is then too short as well
     if ups.run_time is None or load_w <= 0:
         return
@@ -230,12 +228,12 @@ def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
         hint = in_watts(least_w, power.limit_w) or "a larger connection"
         yield Breach("POWER-013", loc, "the site is above its power limit", sums, hint)
     elif has_cooling and power.pue is None:
-        missing = "no pue is given, so what cooling draws and the site's total are not known"
+        missing = "pue is not set, so the power of cooling and the site's total are not known"
         yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
     elif has_cooling and power.limit_w is None:
-        yield not_checked("POWER-013", ("site", "power"), "no limit_w of the site is given")
+        yield not_checked("POWER-013", ("site", "power"), "limit_w of the site is not set")
     if has_cooling and cooling.limit_w is None:
-        yield not_checked("COOL-005", ("site", "cooling"), "no limit_w of the cooling plant is given")
+        yield not_checked("COOL-005", ("site", "cooling"), "limit_w of the cooling plant is not set")
     elif cooling.limit_w is not None and above(cooling.heat_w, cooling.limit_w):
         load, most = apart(kw, cooling.heat_w, cooling.limit_w)
         sums = f"{kw(power.it_w)} x {power.diversity:g} = {load} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"

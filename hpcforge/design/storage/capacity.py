@@ -244,8 +244,8 @@ class DriveLot:
     """Drives of a server that are alike."""
 
     model: Annotated[str, about("Model in the catalog or the blueprint, or a size.")]
-    count: Annotated[int, about("How many the server has.")]
-    groups: Annotated[int, about("Groups that they form; each drive is one if no groups are set.")]
+    count: Annotated[int, about("Number in the server.")]
+    groups: Annotated[int, about("Number of groups; each drive is a group if none is set.")]
     capacity_gb: Annotated[float | None, about("Capacity of one, decimal gigabytes; null: not known.")]
 
 
@@ -256,11 +256,11 @@ class Throughput:
     drives_gb_per_s: Annotated[
         float | None, about("Rate of all groups, GB/s; all drives if no groups are set; null: not known.")
     ]
-    links_gb_per_s: Annotated[float | None, about("What the server's links carry, GB/s; null: not known.")]
-    gb_per_s: Annotated[float | None, about("The less of both, GB/s; null: one of them is not known.")]
-    bound: Annotated[Literal["drives", "links"] | None, about("Which of those that are known is less; null: none is.")]
+    links_gb_per_s: Annotated[float | None, about("Rate of the server's links, GB/s; null: not known.")]
+    gb_per_s: Annotated[float | None, about("The lower of both, GB/s; null: one is not known.")]
+    bound: Annotated[Literal["drives", "links"] | None, about("The lower known rate; null: none is known.")]
     each_client_gb_per_s: Annotated[
-        float | None, about("Rate of each client when all are active, GB/s; null: not known, or there is none.")
+        float | None, about("Rate of each client when all are active, GB/s; null: not known, or no client.")
     ]
     needed_gb_per_s: Annotated[float | None, about("Required rate of this server, GB/s; null: none.")]
 
@@ -270,19 +270,19 @@ class FileSystemDesign:
     """One file system that a node serves. Those of one server share its drives and links."""
 
     name: Annotated[str, about("Its name in the blueprint.")]
-    kind: Annotated[str, about("How nodes reach it.")]
+    kind: Annotated[str, about("Kind of file system.")]
     server: Annotated[str, about("The node that has the files.")]
     hardware: Annotated[str, about("The server's model.")]
-    drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
+    drives: Annotated[tuple[DriveLot, ...], about("The server's drives; empty: not set.")]
     volume: Annotated[
-        str | None, about("The volume of `storage` that has its files, built by apply; null: what the site has there.")
+        str | None, about("The volume of `storage` that has its files, built by apply; null: the site's own array.")
     ]
     group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: no groups are set.")]
     left_over: Annotated[int, about("Drives that are in no group.")]
-    capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
-    raw_tib: Annotated[float | None, about("What all drives hold, TiB; null: not known.")]
+    capacity_tib: Annotated[float | None, about("Capacity of the groups, TiB; null: not known.")]
+    raw_tib: Annotated[float | None, about("Capacity of all drives, TiB; null: not known.")]
     needed_tib: Annotated[float | None, about("Required capacity of this server, TiB; null: none.")]
-    link: Annotated[str | None, about("How the server is reached, in words; null: not known.")]
+    link: Annotated[str | None, about("The links to the server, as text; null: not known.")]
     clients: Annotated[int, about("Nodes that mount it over the network.")]
     read: Annotated[Throughput, about("Large reads.")]
     write: Annotated[Throughput, about("Large writes.")]

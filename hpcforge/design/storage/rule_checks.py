@@ -72,8 +72,8 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         yield breach("STORAGE-008", loc, message, sums, hint)
     elif file_system.raid.parity == 0:
         lost = " and ".join(f"`{system.name}`" for system in systems)
-        which = f"first of {count} drives" if count > 1 else "drive"
-        message = f"{file_system.server}: the {which} that fails takes all files of {lost} with it"
+        which = f"one of {count} drives" if count > 1 else "the drive"
+        message = f"{file_system.server}: if {which} fails, all files of {lost} are lost"
         sums = (
             f"`{file_system.volume}` is RAID 0 of {count} drives"
             if count > 1
@@ -105,7 +105,7 @@ def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
         sums = f"{required} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
         yield breach("STORAGE-005", loc, f"{file_system.server}: too few drives for its groups", sums, "smaller groups")
     elif file_system.raid.parity == 0:
-        message = f"{file_system.server}: the first drive that fails takes files with it"
+        message = f"{file_system.server}: the first drive that fails loses files"
         yield breach("STORAGE-004", loc, message, "0 drives of parity in a group", "raid: {data: 8, parity: 2}")
 
 
@@ -159,7 +159,7 @@ def _slow(
     terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
     sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
     message = f"{file_system.server} is {_PAST_TENSE[direction]} slower than {_names(needing)} {_verb(needing)}"
-    hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
+    hint = "faster links, or more links in a bond" if bound == "links" else "more or faster drives"
     return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
 
 
@@ -199,7 +199,7 @@ def _unknown(code: str, loc: Loc, file_system: ServedFileSystem, fact: str) -> B
         missing.append(f"{fact} of the drive {model}")
         ways.append(f"`{fact}` in an entry of `parts.drives`")
     if file_system.raid is None:
-        missing.append(f"how the drives of {file_system.hardware} are put together")
+        missing.append(f"the groups of drives of {file_system.hardware}")
         ways.append("`raid: {data: 10, parity: 2}` in a hardware entry like it")
     if file_system.link is None and fact != "capacity_gb":
         missing.append(f"the fabric that carries `{file_system.network}` to {file_system.server}")

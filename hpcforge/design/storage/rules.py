@@ -11,7 +11,7 @@ _ALL = (
     DesignRule(
         "STORAGE-001",
         "error",
-        "a server holds what is needed",
+        "a server has the required capacity",
         "`needs.capacity_tib` of all file systems of a server against its drives: groups x data drives x capacity. "
         "Without `raid`, all drives count, an upper bound.",
         "More or larger drives under `nvme`, another server, or less in `needs`.",
@@ -19,16 +19,16 @@ _ALL = (
     DesignRule(
         "STORAGE-002",
         "error",
-        "a server is read as fast as is needed",
+        "a server has the required read rate",
         "`needs.read_gb_per_s` of all file systems of a server against the lower of two: its groups' drives x one "
         "drive's read rate, and its links x their rate x payload / 8. With `bond: 802.3ad` all its links count, "
         "else one.",
-        "Faster links or more of them in a bond, more drives, or another server.",
+        "Faster links, more links in a bond, more drives, or another server.",
     ),
     DesignRule(
         "STORAGE-003",
         "error",
-        "a server is written as fast as is needed",
+        "a server has the required write rate",
         "`needs.write_gb_per_s` of all file systems of a server against the lower of two: data drives of its groups "
         "x one drive's write rate, and its links, as for STORAGE-002.",
         "More or faster drives, less parity, faster links, or another server.",
@@ -61,7 +61,7 @@ _ALL = (
         "STORAGE-009",
         "warning",
         "the promised array is built",
-        "`raid` of a server's hardware for files without a volume: apply builds no array for them, and without a "
+        "`raid` of a server's hardware for files without a volume: apply builds no array there, and without a "
         "mount their `path` is on the system disk.",
         "A volume in `storage` (`drives`, `raid: 6`) with `path` in it; or mount your own array there.",
     ),

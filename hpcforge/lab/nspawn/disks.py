@@ -122,7 +122,7 @@ def unmount(directory: Path) -> None:
         if not processes.wait_until(partial(_try_unmount, path), timeout_s=5, every_s=0.1):
             run("umount", "--lazy", path)
     if busy := mounted_under(directory):
-        raise LabError(f"{busy[0]} stays mounted", f"see `fuser -vm {busy[0]}`, end what uses it, then try again")
+        raise LabError(f"{busy[0]} stays mounted", f"see `fuser -vm {busy[0]}`, end these processes, then try again")
 
 
 def mounted_under(directory: Path) -> list[Path]:

@@ -69,7 +69,7 @@ SAVES = False
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
     """Raise `LabError`, always: machines boot the disk of an image, and nothing else."""
     raise LabError(
-        f"machines of Vagrant boot an image of their blueprint, and there is none of Debian {release}",
+        f"machines of Vagrant boot an image of their blueprint, and no image of Debian {release} exists",
         "build it: `hpcforge image build --disk BLUEPRINT`",
     )
 

@@ -55,7 +55,7 @@ SAVES = True
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
     """Raise `LabError`, always: machines boot the disk of an image, and nothing else."""
     raise LabError(
-        f"virtual machines of Debian {release} boot an image of their blueprint, and there is none",
+        f"virtual machines of Debian {release} boot an image of their blueprint, which does not exist",
         "build it: `hpcforge image build --disk BLUEPRINT`",
     )
 

@@ -208,7 +208,7 @@ def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
     if size_mib > available_mib():
         raise LabError(
             f"node {node.name} has {size_mib} MiB of memory, and this machine has {available_mib()} MiB free",
-            "end what takes it, or take another rehearsal down; then try again",
+            "free memory, or take another rehearsal down; then try again",
         )
     return size_mib
 
@@ -330,7 +330,7 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
     while not ready():
         if _without_room(lab.machine(node.name)):
             raise LabError(
-                f"node {node.name} is held: no room is left for what it writes in {lab.node_directory(node.name)}",
+                f"node {node.name} is paused: no room to write in {lab.node_directory(node.name)}",
                 "make room there, then `hpcforge rehearse up` again: it continues",
             )
         has_ended = not running(lab, node)

@@ -141,8 +141,8 @@ def share_mib(total_mib: int, used: Sequence[int], machines: int) -> int:
     if share < LEAST_MIB:
         need = machines * (LEAST_MIB + OVERHEAD_MIB) + total_mib - free
         raise LabError(
-            f"this machine's memory, {total_mib} MiB, does not do for {machines} more virtual machines of "
-            f"{LEAST_MIB} MiB: with what runs already that takes {need} MiB",
+            f"this machine's memory, {total_mib} MiB, is too small for {machines} more virtual machines of "
+            f"{LEAST_MIB} MiB: with the running ones they need {need} MiB",
             "rehearse fewer nodes, take another rehearsal down, or use containers: `--on nspawn`",
         )
     return share

@@ -40,7 +40,7 @@ _NO_TLS: Mapping[str, str] = {
         ("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSL/TLS_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_INSUFFICIENT_SECURITY"),
         "it has no safe cipher of TLS, as with RSA key exchange alone: update its firmware or its TLS settings",
     ),
-    **dict.fromkeys(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"), "what answers is not TLS"),
+    **dict.fromkeys(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"), "the answer is not TLS"),
 }
 
 

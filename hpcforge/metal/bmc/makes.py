@@ -21,10 +21,10 @@ Action = Literal[
     "warn",
 ]  # fmt: skip
 EFFECTS: Mapping[Action, str] = {
-    "without-mode": "BootSourceOverrideMode is left out of an override",
+    "without-mode": "an override does not have BootSourceOverrideMode",
     "uefi-mode": "an override has BootSourceOverrideMode UEFI where the controller names none",
     "keep-target": "a request that ends an override names the target that it has, or Pxe, and not None",
-    "if-match": "a change has the ETag of what was read from the first request on",
+    "if-match": "every change has the ETag of its resource, from the first request on",
     "settings-sd": "a refused override goes to the resource SD below the system, though the system does not name it",
     "retry-in-post": "an override that is refused during the power-on self-test is sent again for 90 s",
     "uefi-boot-next": "an override that reads UefiBootNext counts as one of the network",

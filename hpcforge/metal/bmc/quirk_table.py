@@ -48,7 +48,7 @@ WORDS: Mapping[Do, QuirkWord] = {
     "send-etag": QuirkWord("a change with one of `statuses` is sent again with the ETag", "statuses"),
     "choose-system": QuirkWord("of several systems the one with a boot override is the machine"),
     "count-processors": QuirkWord("listed processors of `types` count where the summary has more", "types"),
-    "sum-dimms": QuirkWord("DIMMs are summed where the summary is `ratio` of them", "ratio"),
+    "sum-dimms": QuirkWord("DIMMs are summed where the summary is `ratio` of their sum", "ratio"),
     "send-again": QuirkWord(
         "an override that is refused with `message` is sent again until wait_s, for makes with `make_action`",
         "message", ("make_action", *_WAITS),
@@ -129,7 +129,7 @@ def read_quirks(text: str, file: str) -> Table:
             loc = (name, *map(str, first["loc"][:1]))
             message = first["msg"].removeprefix("Value error, ")
             if loc == (name, "do") and "do" in row:
-                message = f"`{row['do']}` is no word of `do`: {', '.join(get_args(Do))}"
+                message = f"`{row['do']}` is not a word of `do`: {', '.join(get_args(Do))}"
             raise QuirkTableError(f"{file}:{lines.get(loc, lines[name,])}: {'.'.join(loc)}: {message}") from error
         if not WORDS[table[name].do].tells and any(earlier.do == table[name].do for earlier in [*table.values()][:-1]):
             raise QuirkTableError(f"{file}:{lines[name,]}: {name}: another row has `do: {table[name].do}`")

@@ -201,9 +201,9 @@ class _MachineReader:
         if names := [name for name, count in counts.items() if not count]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
         if not serial:
-            yield "serial number: not told"
+            yield "serial number: not reported"
         if not macs and not self.bmc.unread:  # an unread part is the reason
-            yield "MAC addresses: not told"
+            yield "MAC addresses: not reported"
 
     def memory(self) -> float | None:
         """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""

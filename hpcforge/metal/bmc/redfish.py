@@ -273,7 +273,7 @@ class Redfish(RedfishService):
             which = (
                 f"{len(hosts)} of its systems are machines"
                 if hosts
-                else "no system of it can be reset or has an override"
+                else "none of its systems can be reset or has an override"
             )
             raise self._error(f"{which} ({names}): a node needs a controller of its own", "answer")
         return Systems(hosts[0], tuple(path for path in paths if path != hosts[0]))

@@ -76,7 +76,7 @@ class _Machine:
             self.become("on", request)
         power = self.power()
         if power == "unknown":
-            raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
+            raise BmcError("it reports no power state of Redfish or IPMI", "answer")
         return MachineState(power, self.controller.boot())
 
     def boot_once(self, device: Device) -> MachineState:
@@ -88,7 +88,7 @@ class _Machine:
             lost = error
         boot = override_shown(self.controller, device, self.table)
         if boot.device != device:
-            message = f"it took the request to boot from {device}, and forgot it: its next boot reads {boot.device}"
+            message = f"it accepted the request to boot from {device}, but its next boot reads {boot.device}"
             hint = "choose the boot device in its firmware's settings, or update its controller"
             raise lost or BmcError(message, "override", hint)
         notes = () if boot.once or device == "none" else ("it boots that way until `boot-once --device none`",)
@@ -115,9 +115,9 @@ class _Machine:
                 raise lost
         if reset == "off":
             raise BmcError(
-                f"it is still {self.last} {request.limit_s:g} s after its operating system was asked to shut down",
+                f"it is still {self.last} {request.limit_s:g} s after the shutdown request to its operating system",
                 "effect",
-                "look at its console; --hard switches it off at once",
+                "read its console; --hard switches it off at once",
             )
         raise BmcError(f"it answers with success, and is still {self.last} after {tries} requests", "effect")
 

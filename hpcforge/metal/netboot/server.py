@@ -127,17 +127,17 @@ def begin(boots: Boots, token: str, source: str, body: bytes) -> Reply:
     digest = _sha256(token)
     claimed = boots.records.change(own.node, lambda record: decide.claimed(record, digest, boots.now_s(), boots.image))
     if claimed is None or claimed.state != "begun":
-        boots.say(f"{own.node}: {claimed.why if claimed else 'its token is no longer good'}")
+        boots.say(f"{own.node}: {claimed.why if claimed else 'its token is not valid now'}")
         return _REFUSED
     try:
         disks = _DISKS.validate_json(body)[:_MOST_DISKS]
     except ValidationError:
-        return _fail(boots, claimed.node, "the installer's list of disks is not one")
+        return _fail(boots, claimed.node, "the installer sent an invalid list of disks")
     choice = decide.choose(claimed, disks, boots.needs.get(claimed.node, Need()))
     if not choice.disks:
         return _fail(boots, claimed.node, choice.why)
     if not all(re.fullmatch(r"[a-z0-9]{1,32}", disk.name) for disk in choice.disks):
-        return _fail(boots, claimed.node, "the name of its disk is odd")
+        return _fail(boots, claimed.node, "the name of its disk is invalid")
     labels = tuple(disk.label for disk in choice.disks)
     boots.records.change(claimed.node, lambda record: replace(record, disks=labels) if record else None)
     boots.say(f"{claimed.node}: writes {decide.listed(choice.disks)}")
@@ -154,7 +154,7 @@ def end(boots: Boots, token: str, source: str, body: bytes) -> Reply:
         return _REFUSED
     keys = tuple(" ".join(line.split()[:2]) for line in body.decode("ascii", "replace").splitlines() if line.strip())
     if not keys or len(keys) > _MOST_KEYS or not all(_HOST_KEY.fullmatch(key) for key in keys):
-        return _fail(boots, record.node, "what it handed back are no host keys")
+        return _fail(boots, record.node, "it sent invalid host keys")
     boots.records.change(
         record.node, lambda current: replace(current, state="installed", host_keys=keys) if current else None
     )

@@ -229,7 +229,7 @@ def interface_of(address: str) -> str:
     for link in json.loads(process.stdout):
         if any(entry.get("local") == address for entry in link.get("addr_info", [])):
             return str(link["ifname"])
-    raise NetbootError(f"this machine does not have the address {address}", "name one that it has: --address")
+    raise NetbootError(f"this machine does not have the address {address}", "name its own address: --address")
 
 
 def address_on(cidr: str) -> str:
@@ -258,7 +258,7 @@ def _refuse_foreign_dhcp(network: BootNetwork, macs: Sequence[str]) -> None:
     if servers:
         raise NetbootError(
             f"another DHCP server answers on {network.interface}: {', '.join(servers)}",
-            "--proxy-dhcp leaves addresses to it; or switch it off (`netboot serve` on another host is one, too)",
+            "--proxy-dhcp leaves addresses to it; or switch it off (perhaps `netboot serve` on another host)",
         )
 
 

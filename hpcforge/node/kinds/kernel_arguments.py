@@ -48,7 +48,7 @@ def obstacle(arguments: KernelArguments, record: Known) -> str | None:  # noqa: 
     if not _by_grub() and _lacks(arguments):
         return (
             f"this node does not start by GRUB (no {CONFIG}, or no {UPDATE}), and its kernel was started without "
-            f"{' '.join(_lacks(arguments))}: say that where its boot loader is configured, and restart it"
+            f"{' '.join(_lacks(arguments))}: add them to the configuration of its boot loader, and restart it"
         )
     return written_files.obstacle(_path(arguments.name))
 
@@ -89,7 +89,7 @@ def is_there(name: str) -> bool:  # noqa: ARG001
 
 def stays(name: str, record: Known) -> KeptItem | None:  # noqa: ARG001
     """Return the words, as long as this kernel runs."""
-    return ("kernel arguments", name, "the kernel that runs was started with them: restart the node")
+    return ("kernel arguments", name, "the running kernel still has them: restart the node")
 
 
 def room(arguments: KernelArguments) -> list[SpaceNeed]:

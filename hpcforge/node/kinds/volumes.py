@@ -69,7 +69,7 @@ def compare(volume: Volume) -> Json | None:
 def obstacle(volume: Volume, record: Known) -> str | None:  # noqa: ARG001
     """Report a lost drive, or too few empty ones: with the reason against each other drive, and the command to type."""
     if not _NAME.fullmatch(volume.name) or volume.drives < 1:
-        return f"volume {volume.name!r}: letters, digits, _ and - are its name, and it has drives"
+        return f"volume {volume.name!r}: its name has letters, digits, _ and -, and it needs drives"
     if volume.raid not in ARRAYS or 1 < volume.drives < ARRAYS[volume.raid]:
         levels = ", ".join(f"{level} of {fewest} drives or more" for level, fewest in ARRAYS.items())
         return f"volume {volume.name}: RAID {volume.raid} of {volume.drives} drives is not made; levels are {levels}"
@@ -407,4 +407,4 @@ def _limit(volume: Volume) -> None:
         ["xfs_quota", "-x", *(w for order in orders for w in ("-c", order)), volume.mount], _LOOK_S, merge=True
     )
     if not _right_limits(volume, _limits(volume.mount)):  # xfs_quota exits with 0 even after an error
-        raise NodeError(f"xfs_quota: the quota of {volume.mount} is not as wanted: {outcome.stdout.strip()[:300]}")
+        raise NodeError(f"xfs_quota: the quota of {volume.mount} is not as desired: {outcome.stdout.strip()[:300]}")

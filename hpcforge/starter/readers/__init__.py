@@ -56,7 +56,7 @@ def read(text: str, source: Source | None = None, read_sibling: Beside | None = 
     )
     if not site.machines:
         reasons = [f"line {entry.line}: {entry.text[:80]}: {entry.reason}" for entry in site.left_out[:_SHOWN]]
-        message = "; ".join([f"no machine was found in this file, read as {kind}", *reasons])
+        message = "; ".join([f"this file has no machine, read as {kind}", *reasons])
         raise StarterError(message, "--from-format hosts|ansible|slurm")
     checked(list(site.machines))
     left_out = tuple(replace(entry, text=_cut(entry.text), reason=_cut(entry.reason)) for entry in site.left_out)

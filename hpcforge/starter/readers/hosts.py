@@ -101,7 +101,7 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
     usual = [row for row in rows if all(_USUAL.fullmatch(name) for name in row.names)]
     if usual:
         names = dict.fromkeys(name for row in usual for name in row.names)
-        left_out.append(LeftOut(usual[0].line, " ".join(names), "names that every machine has for itself"))
+        left_out.append(LeftOut(usual[0].line, " ".join(names), "names of the machine itself"))
     hosts = {row.short for row in rows if is_plain(row.address)}
     lines = {row.line for row in usual}
     for row in (row for row in rows if row.line not in lines):
@@ -146,7 +146,7 @@ def _for_machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterat
         if word := _device(row):
             left_out.append(row.out(f"no machine of a cluster ({word})"))
         elif row.address and (owner := first.setdefault(row.address, row)) is not row:
-            left_out.append(row.out(f"{row.address} is {owner.short}'s, in line {owner.line}"))
+            left_out.append(row.out(f"{row.address} belongs to {owner.short}, line {owner.line}"))
         else:
             first_names = (row.short, row.names[0].lower())
             row.aliases = [
@@ -216,7 +216,7 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
     for name, row in own.items():
         yield _machine(row, others.pop(name, ()), left_out)
     for name, rest in others.items():  # whose owner is itself the address of another
-        left_out += [row.out(f"an address of {name}, which is no machine") for _, row in rest]
+        left_out += [row.out(f"an address of {name}, which is not a machine") for _, row in rest]
 
 
 def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _HostsLine]) -> tuple[str, str] | None:

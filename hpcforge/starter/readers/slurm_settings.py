@@ -21,23 +21,23 @@ _ITSELF = "hpcforge sets it, or it names a program or a file"
 _ACCOUNTS = "it needs `services.accounting`, and names in `slurm.accounts` or `slurm.qos`"
 _PLACES = {  # settings with another place in a blueprint, or that refer to missing things
     r"backup(?:controller|addr)": "hpcforge has no backup controller",
-    r"accounting.*|defaultstorage.*|trackwckey": "`services.accounting` has a place for it",
-    r"topology.*|routeplugin": "`slurm.topology` has a place for it",
+    r"accounting.*|defaultstorage.*|trackwckey": "`services.accounting` sets it",
+    r"topology.*|routeplugin": "`slurm.topology` sets it",
     r"(?:suspend|resume).*": "it is for programs that switch nodes off and on, which a blueprint does not name",
     r"healthcheck.*": "it is for a program that checks nodes, which a blueprint does not name",
     r"reboot.*|(?!task).*plugins?|burstbuffer.*|acctgather.*|mcs.*|cli.*|jobcredential.*|federation.*|scron.*": (
         "it needs a program, a plugin or a file that a blueprint does not name"
     ),
     r"fastschedule|cachegroups|checkpoint.*|corespecplugin|extsensors.*|getenvtimeout|power.*|scheduler(?:auth|port)|"
-    r"schedulerrootfilter": "Slurm has given it up",
+    r"schedulerrootfilter": "Slurm no longer has it",
     r"uptime": STATE,
 }
 _PARTITION_PLACES = {
     r"qos|(?:allow|deny)(?:qos|accounts)": _ACCOUNTS,
-    r"allowgroups": "users must be in these groups first: then `settings` of the partition has a place for it",
-    r"tresbillingweights": "`billing` of the partition has a place for it, with `services.accounting`",
-    r"topology": "`topology` of the partition has a place for it",
-    r"alternate|jobdefaults|totalcpus|totalnodes|tres|overtimelimit|nodeindices": "a blueprint has no place for it",
+    r"allowgroups": "users must be in these groups first: then `settings` of the partition can set it",
+    r"tresbillingweights": "`billing` of the partition sets it, with `services.accounting`",
+    r"topology": "`topology` of the partition sets it",
+    r"alternate|jobdefaults|totalcpus|totalnodes|tres|overtimelimit|nodeindices": "a blueprint has no such key",
 }
 
 
@@ -127,7 +127,7 @@ def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Set
                 ledger.leave(word, reason)
                 continue
             if key in accepted:
-                ledger.leave(accepted.pop(key), "it stands there again, and Slurm takes the last")
+                ledger.leave(accepted.pop(key), "it is set again, and Slurm takes the last")
             ledger.take(word)
             accepted[key] = word
     return {settings.spelled(word.key): word.value for word in accepted.values()}

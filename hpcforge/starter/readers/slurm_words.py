@@ -190,7 +190,7 @@ def names_of(text: str) -> list[str]:
         count += size
         names.update(dict.fromkeys(map("".join, product(*choices))))
         if len(names) > MOST_MACHINES or count > 20 * MOST_MACHINES:
-            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
+            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions")
     return list(names)
 
 
@@ -272,7 +272,7 @@ def _statement(pairs: list[KeyValue], file: str | None, ledger: Ledger) -> State
     for pair, key in zip(pairs, keys, strict=True):
         word = ledger.add(pair, file, kind, None if key else "it is not Key=Value")
         if key in words:
-            ledger.leave(words[key], "the same key stands there again, and Slurm takes the last")
+            ledger.leave(words[key], "the same key is set again, and Slurm takes the last")
         if key:
             words[key] = word
     return Statement(kind, words)

@@ -78,7 +78,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "shell that clears the screen": ("sed -i '1i tput -T linux reset; stty sane' /home/ops/.bashrc", ""),
     "shell that asks": (
         "sed -i '1i read -p \"Continue? \" answer' /home/ops/.bashrc",
-        "whose login shell did not begin a command within",
+        "but the login shell did not begin a command within",
     ),
     "tcsh": (shell("/usr/bin/tcsh", ".tcshrc"), ""),
     "fish": (shell("/usr/bin/fish", ".config/fish/config.fish"), ""),

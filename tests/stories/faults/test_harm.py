@@ -44,7 +44,7 @@ def test_a_machine_that_the_head_invents_is_not_entered_until_a_person_says_so(s
     assert "n09" not in (site.folder / "state/hpcforge/faults/roster.json").read_text()
     assert site.run("trust", "n02").returncode == 3  # a node of the blueprint
     assert site.run("trust", "n08").returncode == 3  # nobody's
-    assert site.run("trust", "n09").returncode == 3  # there is no terminal for the question
+    assert site.run("trust", "n09").returncode == 3  # the question needs a terminal
     told = site.run("trust", "n09", "--yes")
     assert told.returncode == 0
     assert "SHA256:" in told.stderr

@@ -53,7 +53,7 @@ def test_no_room_is_said_before_anything_is_built(small: Path) -> None:
 def test_room_that_ends_midway_is_said(small: Path, tmp_path: Path) -> None:
     big = tree(tmp_path / "big", ["etc/a"])
     (big / "etc" / "a").write_bytes(bytes(4 << 20))
-    with pytest.raises(ImageError, match=r"no room is left for what `tar` writes in .*small") as caught:
+    with pytest.raises(ImageError, match=r"`tar` has no room to write in .*small") as caught:
         pack(big, small / "root.tar", EPOCH_S)
     assert "make room" in caught.value.hint
 
@@ -61,7 +61,7 @@ def test_room_that_ends_midway_is_said(small: Path, tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_program_that_waits_where_nothing_can_be_written_is_ended(small: Path) -> None:
     began = time.monotonic()
-    with pytest.raises(ImageError, match=r"no room is left for what `sh` writes in .*small"):
+    with pytest.raises(ImageError, match=r"`sh` has no room to write in .*small"):
         watched(["sh", "-c", f"cat /dev/zero > {small}/big; sleep 300"], small, lambda: None, with_us=True)
     assert time.monotonic() - began < 240
 

@@ -67,7 +67,7 @@ def test_two_makings_are_the_same_bit_for_bit(tmp_path: Path) -> None:
         assert (place / "initrd.img").read_text() == "initrd"
     with disk_of(one, said.append) as again:
         assert again == place
-    assert said == ["making the disk of image a-0123", "the disk of image a-0123 is made"]
+    assert said == ["making the disk of image a-0123", "the disk of image a-0123 is ready"]
     with disk_of(other, silent) as another:
         assert (another / "root.ext4").read_bytes() == first
     noted = store.read(one.name).disk

@@ -139,7 +139,7 @@ def _rehearse(images: Images, name: str) -> None:
     """A node of this image is a machine of its own that lacks no package."""
     up = images.run("rehearse", "up", images.blueprint)
     assert up.returncode == 0, up.stderr
-    assert f"new nodes are made from image {name}" in up.stderr
+    assert f"new nodes use image {name}" in up.stderr
     assert "base system" not in up.stderr
 
     def on_node(command: str) -> str:

@@ -78,7 +78,7 @@ def test_of_two_labs_with_one_name_the_second_is_refused_and_the_first_unharmed(
     lab = state.read(here.name)
     assert lab is not None
     said = here.run("rehearse", "up", "--no-start", second, expect=1)
-    assert f"lab {here.name} is the rehearsal of {first}, and {second} is asked for" in said
+    assert f"lab {here.name} is the rehearsal of {first}, not of {second}" in said
     assert "give this one another name" in said and f"rehearse down --lab {here.name}" in said
     assert state.read(here.name) == lab
     assert bridges_of(here.name) == {lab.bridge}
@@ -102,7 +102,7 @@ def test_of_two_labs_with_one_name_at_once_one_comes_up(here: Here) -> None:
     lab = state.read(here.name)
     assert lab is not None
     assert lab.blueprint == str(blueprints[won])
-    assert f"is the rehearsal of {blueprints[won]}, and {blueprints[lost]} is asked for" in said[lost]
+    assert f"is the rehearsal of {blueprints[won]}, not of {blueprints[lost]}" in said[lost]
     assert bridges_of(here.name) == {lab.bridge}
 
 

@@ -132,7 +132,7 @@ def test_a_node_that_came_later_goes_and_comes_back(rehearsal: Rehearsal) -> Non
     root(rehearsal, "w02", "touch /srv/of-w02")
     save(rehearsal, "grown")
     restore(rehearsal, "good")
-    assert "w02: was not there at save good, and is gone" in rehearsal.said
+    assert "w02: is not in save good, and was removed" in rehearsal.said
     assert states(rehearsal) == {"head": "running", "w01": "running"}
     assert rehearsal.lab is not None
     assert "w02" not in rehearsal.lab.known_hosts.read_text() + rehearsal.lab.inventory.read_text()

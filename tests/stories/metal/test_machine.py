@@ -106,9 +106,9 @@ def test_a_controller_with_settings_installs_and_one_without_an_override_is_name
         there.hpcforge("nodes", "replace", "SITE", "w1", "--same-machine", "--yes")
         again, starts = (*install, "--wipe", "w1=QM0001"), machine.started
         there.bmcs[0].does = (*machine.does, "forgets-the-override")
-        assert "took the request to boot from network, and forgot it" in there.hpcforge(*again, code=5)
+        assert "accepted the request to boot from network, but its next boot" in there.hpcforge(*again, code=5)
         there.bmcs[0].does = (*machine.does, "forgets-when-off")
-        assert "forgot it when it was switched off" in there.hpcforge(*again, code=5)
+        assert "lost the request to boot from the network when it was switched off" in there.hpcforge(*again, code=5)
         assert machine.started == starts
         there.bmcs[0].does, machine.overrides = machine.does, False
         began_s = time.monotonic()

@@ -257,7 +257,7 @@ def test_failures_say_why_and_stop_only_who_needs_them(send, shell, wanted):
     errors = {one["role"]: one["error"] for one in of(converge(send, work, "prepare"), "failed")}
     assert set(errors) == {"no_package", "no_owner", "uid", "renumber"}
     assert "no package source of this node has a package 'no-such-package'" in errors["no_package"]
-    assert "no user 'nosuchuser'" in errors["no_owner"]
+    assert "user 'nosuchuser' does not exist" in errors["no_owner"]
     assert "uid and gid 2100 for 'bob' belong to 'taken'" in errors["uid"]
     assert "has uid 2100" in errors["renumber"]
     assert "installed" in shell("dpkg-query -W -f '${Status}' less")

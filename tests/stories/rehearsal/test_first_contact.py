@@ -153,7 +153,7 @@ def test_numbers_that_differ_or_are_taken_are_named_and_not_written(machines: Ma
     code, said = machines.init("numbers.yaml", "10.78.0.[10-13]")
     assert code == 0
     assert "account debian has uid 1000 and gid 1500, and no group of its own name and number" in said
-    assert "tests gets number 1902: 1901 is taken: user lab on " in said
+    assert "tests gets number 1902: 1901 is in use: user lab on " in said
     text = (machines.lab.folder / "numbers.yaml").read_text()
     assert "  # guess: debian is left out, and hpcforge logs in with it all the same: " in text
     assert re.search(r"^  tests: \{uid: 1902\}", text, re.MULTILINE) and "\n  debian: {" not in text

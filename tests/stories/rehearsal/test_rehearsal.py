@@ -159,7 +159,7 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     assert "1 node to change: w02; unchanged: head,w[01,03]; restart: w02.\n" in done.stdout
     refused = site.cli("apply", "BLUEPRINT")
     assert refused.returncode == 3
-    assert "there is no terminal for the question" in refused.stderr
+    assert "the question needs a terminal" in refused.stderr
     began_s = time.monotonic()
     mended = site.cli("apply", "BLUEPRINT", "--yes")
     print(f"a file mended on one worker, from prompt to prompt: {time.monotonic() - began_s:.1f} s")

@@ -189,7 +189,7 @@ def test_a_machine_that_this_host_has_no_room_for_is_held_and_goes_on(here: Rehe
             return asked.returncode == 1
 
         assert processes.wait_until(held, timeout_s=300, every_s=2)
-        assert f"node head is held: no room is left for what it writes in {small}" in said
+        assert f"node head is paused: no room to write in {small}" in said
         assert "make room there, then `hpcforge rehearse up` again: it continues" in said
         filler.unlink()
         assert "head  10.77" in here.run("rehearse", "up", here.blueprint)

@@ -49,7 +49,7 @@ def test_without_launches_a_test_is_as_before(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("ends: killed, kill", "ends: dead, kill", "`dead` is not accepted here"),
-        ("ends: killed, kill", "ends: done, kill", "a launch that ends by itself is not killed"),
+        ("ends: killed, kill", "ends: done, kill", "hpcforge kills no launch that ends on its own"),
         ("kill_after: 30s", "kill_after: 10min", "`save` is killed after the test's time_limit"),
         ("kill_after: 30s", "kill_after: 30s; reboot", "is not a time such as"),
         ("load: {", "load: {launcher: ssh, ", "`ssh` is not accepted here"),
@@ -101,5 +101,5 @@ def test_there_are_only_so_many_launches(tmp_path: Path) -> None:
 def test_no_median_where_any_launch_has_ranks(tmp_path: Path) -> None:
     apart = TWO.replace("torchrun", "srun").replace("thresholds: none", "thresholds: {loss: {at_most_of_median: 2}}")
     assert read(tmp_path, apart).thresholds
-    with pytest.raises(InvalidInput, match="there is no median"):
+    with pytest.raises(InvalidInput, match="a median needs a report"):
         read(tmp_path, apart.replace("load: {", "load: {launcher: torchrun, "))

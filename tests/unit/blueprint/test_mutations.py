@@ -93,5 +93,5 @@ def test_a_key_file_that_is_not_there_is_said_with_its_path(tmp_path: Path) -> N
     with pytest.raises(InvalidInput) as caught:
         load(tmp_path / "site.yaml")
     text = render_all(caught.value.diagnostics)
-    assert "there is no file `zoe.pub` there" in text
+    assert "the file `zoe.pub` does not exist" in text
     assert f"looked for as {tmp_path}/keys/zoe.pub" in text

@@ -36,9 +36,9 @@ def test_scalars_stay_the_text_that_was_written() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("slack_channel: #aurora\n", 'what follows is a comment; as a value: `slack_channel: "#aurora"`'),
-        ("a:\n  - b: #x  \n", 'what follows is a comment; as a value: `b: "#x"`'),
-        ("password: #hunter2\n", "what follows is a comment; as a value: `password: (not shown)`"),
+        ("slack_channel: #aurora\n", 'the rest of the line is a comment; as a value: `slack_channel: "#aurora"`'),
+        ("a:\n  - b: #x  \n", 'the rest of the line is a comment; as a value: `b: "#x"`'),
+        ("password: #hunter2\n", "the rest of the line is a comment; as a value: `password: (not shown)`"),
         ("password: # of the database\n", None),
         ("a: # aurora\n", None),  # a comment as people write them
         ("a: #1 of three\n", None),
@@ -198,7 +198,7 @@ def test_one_hostlist_without_quotes_names_the_others() -> None:
         ),
         (" name: a\ndomain: b\n", "1:2", "begin it in column 1"),
         ("a:\n  - b\n - c\n", "3:2", "begin it in column 3, as the item in line 2"),
-        ("a:\n  b: c\n  - d\n", "3:3", "what is above it has keys: remove the `-`"),
+        ("a:\n  b: c\n  - d\n", "3:3", "the lines above have keys: remove the `-`"),
         (
             "a:\n  - b\n  c: d\n",
             "3:3",
@@ -211,10 +211,10 @@ def test_one_hostlist_without_quotes_names_the_others() -> None:
         ("a:\n  b: {c: d,\n      e: f\n      g: h}\n", "3:10", "end line 3 with a comma: `e: f,`"),
         ("nodes: [\n  a: {b: c}\n  d: {e: f}\n", "1:8", "write `]` where it ends, or remove it"),
         ("a: b\nc: [d, e\n", "2:4", "end line 2 with `]`: `c: [d, e]`"),
-        ("a: {b: c}}\n", "1:10", "remove it, or write what it should close"),
+        ("a: {b: c}}\n", "1:10", "remove it, or write its opening bracket"),
         ("a: {b: [c}\n", "1:10", "write `]` before it"),
         ("a: {b: c,, d: e}\n", "1:10", "remove it"),
-        ("a: {b: {c: d} e: f}\n", "1:15", "write a comma between this and what stands before it"),
+        ("a: {b: {c: d} e: f}\n", "1:15", "write a comma before this entry"),
         ("a: {b: 4 c: 8}\n", "1:8", 'write `b: 4, c: ...`, or `b: "4 c: 8"`'),
         ("a: [- b]\n", "1:5", "write [one, two]"),
         ('a: "C:\\d"\n', "1:7", r"write `\\` for it, or use single quotes"),

@@ -59,7 +59,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
         ("{at_most: 50, at_most_of_median: 1.5}", "{}", ":10:3:", "no limit is set", "at_least, at_most"),
         ("at_most: 50", "at_most: fast", ":10:22:", "`fast` is not a number", "digits and a point"),
         ("1.5", "0.5", ":10:45:", "`at_most_of_median` must be at least 1", ""),
-        ("plain", "torchrun", ":10:26:", "there is no median: nodes do not report separately", "rank 0 reports"),
+        ("plain", "torchrun", ":10:26:", "a median needs a report of each node", "rank 0 reports"),
         (", better: lower", "", ":8:11:", "`sync_ms` does not set whether higher or lower is better", "add `better`"),
         ("90s", "ninety", ":4:13:", "`ninety` is not a time such as", ""),
         ("sync_ms: {unit", "host: {unit", ":6:3:", "`host` is a reserved name", "choose another"),
@@ -91,7 +91,7 @@ def test_mistakes_are_shown_as_those_of_a_blueprint(
     [
         ("json", "cannot be a test's name"),
         ("Disk-2", "cannot be a test's name"),
-        ("other", "there is no `other.py` beside it"),
+        ("other", "`other.py` is missing beside it"),
     ],
 )
 def test_a_folder_that_cannot_be_a_test_is_named(tests: Path, name: str, said: str) -> None:

@@ -66,8 +66,8 @@ def test_names_are_inherited_and_versions_are_not(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[]", "not a mapping"),
-        ("like: b-2", "like: b-2 is no other file of this folder"),
-        ("like: a-1", "like: a-1 is no other file of this folder"),
+        ("like: b-2", "like: b-2 is not another file of this folder"),
+        ("like: a-1", "like: a-1 is not another file of this folder"),
         (f"{NAMES}{VERSIONS}paths: {{etc: /etc}}", "paths.etc"),
         (f"{NAMES}{VERSIONS}codename: x", "codename: Extra inputs are not permitted"),
         (f"{NAMES}{VERSIONS.replace('3.12', 'three')}", "python: String should match"),

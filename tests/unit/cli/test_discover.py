@@ -31,7 +31,7 @@ def test_an_empty_inventory_is_filled_and_the_rest_of_it_stays(tmp_path: Path) -
         assert site.inventory.read_text() == before
         done = site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", code=5)
         assert "127.77.0.4: no management controller by Redfish: the answer is not JSON" in done.stderr
-        assert "3 machines are no node's, and --assign has 4 nodes without one: none is assigned" in done.stderr
+        assert "3 machines belong to no node, but --assign has 4 free nodes: no node is assigned" in done.stderr
         assert site.inventory.read_text() == before  # one silent machine moves no other
         site.cli("discover", "BLUEPRINT", "127.77.0.[1-3]", "--trust-new", "--assign", "all!w2")
         said = site.inventory.read_text()
@@ -75,7 +75,7 @@ def test_a_searched_subnet_gets_no_password(tmp_path: Path) -> None:
         done = site.cli("discover", "BLUEPRINT", "127.77.0.0/29", "--trust-new", "--assign", "all!w2", code=5)
         assert [bmc.logins for bmc in bmcs] == [[], [], [], []]
         assert site.inventory.read_text() == before
-        assert "127.77.0.2: a controller (hpcforge tests) that is no node's: no password was sent" in done.stderr
+        assert "127.77.0.2: a controller (hpcforge tests) that no node has: no password was sent" in done.stderr
         assert at.certificate in done.stderr
         assert "127.77.0.4: no management controller by Redfish: HTTP 404" in done.stderr
         again = f"discover {site.blueprint} '127.77.0.[1-3]' --assign 'all!w2' --trust-new"

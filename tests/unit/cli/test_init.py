@@ -72,7 +72,7 @@ def test_what_is_missing_is_asked_or_named(tmp_path: Path, capsys: pytest.Captur
     assert "nvlink" in capsys.readouterr().out
     (tmp_path / "hosts").write_text("nothing here\n")
     assert run(["init", str(file), "--from", str(tmp_path / "hosts")]) == 3
-    assert "no machine was found" in capsys.readouterr().err
+    assert "this file has no machine" in capsys.readouterr().err
     assert not file.exists()
 
 
@@ -109,7 +109,7 @@ def test_lines_of_a_file_that_would_be_wrong_are_those_of_the_users_file(
     Path("hosts").write_text("10.0.0.1 head\n10.0.0.2 w1\n10.0.0.3 w2\n")
     assert run(["init", "site.yaml", "--from", "hosts", "--network", "10.9.0.0/24"]) == 3
     said = capsys.readouterr().err
-    assert "nothing was written: site.yaml would have these lines, and not be valid; correct hosts\n" in said
+    assert "nothing was written: site.yaml would be invalid with these lines; correct hosts\n" in said
     assert "\nsite.inventory.yaml:" in said
     assert "/tmp" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["hosts"]

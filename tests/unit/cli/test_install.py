@@ -206,12 +206,12 @@ def test_where_nodes_cannot_be_served_the_run_does_not_begin(site: Site, monkeyp
 
 def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, lambda *_, **__: pytest.fail("installed"))
-    with pytest.raises(UsageError, match="no terminal"):
+    with pytest.raises(UsageError, match="needs a terminal"):
         installed_beside(site, yes=False)
 
 
 def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no ssh key is known") as raised:
+    with pytest.raises(UsageError, match="no ssh key for nodes is set") as raised:
         default_key(site)
     assert raised.value.hint == "in the inventory: `access: {key: FILE}`"  # the blueprint has no such key
     (tmp_path / ".ssh").mkdir()

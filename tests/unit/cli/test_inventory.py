@@ -201,7 +201,7 @@ def test_ssh_goes_by_the_jump_host_with_pinned_keys_and_the_site_s_user(
 def test_a_node_without_a_host_key_is_named(capsys: pytest.CaptureFixture[str], bastion: Path) -> None:
     assert run(["inventory", str(bastion), "--ssh-config"]) == 0
     assert capsys.readouterr().err.startswith(
-        "w[01-03]: the inventory has no host key, so ssh refuses to go there\nhint: "
+        "w[01-03]: the inventory has no host key, so ssh refuses to connect\nhint: "
     )
     assert run(["inventory", str(bastion), "--genders"]) == 0
     assert capsys.readouterr().err == ""
@@ -274,4 +274,4 @@ def test_ansible_lint_finds_nothing_in_the_file(capsys: pytest.CaptureFixture[st
 
 def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inventory", str(SITE), "--ssh-config", "--genders"]) == 3
-    assert capsys.readouterr().err == "error: --ssh-config and --genders exclude each other\nhint: give one of them\n"
+    assert capsys.readouterr().err == "error: --ssh-config and --genders exclude each other\nhint: use one\n"

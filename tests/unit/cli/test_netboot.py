@@ -40,7 +40,7 @@ def want(site: MetalSite, nodes: str, wipe: list[str], *, yes: bool) -> int:
 def test_a_disk_with_data_needs_its_serial_and_the_names_typed(
     site: MetalSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="no terminal"):
+    with pytest.raises(UsageError, match="needs a terminal"):
         want(site, "w1", ["w1=S1"], yes=False)
     for wrong in ("w1", "w1=", "head=S1", "w1=\x1b[2J"):
         with pytest.raises(UsageError, match="not NODE=SERIAL"):

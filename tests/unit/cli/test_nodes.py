@@ -124,7 +124,7 @@ def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.Captur
     before = rehearsal.read_text()
     assert run(["nodes", "add", str(rehearsal), "w04"]) == 3
     said = capsys.readouterr()
-    assert "no terminal for the question; nothing was written" in said.err
+    assert "the question needs a terminal; nothing was written" in said.err
     assert "+  w[01-04]" in said.out
     assert rehearsal.read_text() == before
 

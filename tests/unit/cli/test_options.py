@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("logs w01", "rehearsal of site.yaml is not up"),
         ("logs w01 w02", "rehearsal of site.yaml is not up"),
         ("logs --last 5 @rack:r1 --grep w01", "rehearsal of site.yaml is not up"),
-        ("nodes add w13", "no terminal for the question"),
+        ("nodes add w13", "the question needs a terminal"),
         ("nodes remove w02 --yes", "Next, for w02"),
         ("nodes replace w03", "nothing to write"),
         ("nodes import machines.csv --dry-run", "names no inventory to write to"),

@@ -55,7 +55,7 @@ def test_off_all_stops_where_a_group_did_not_go_off(tmp_path: Path) -> None:
             "power", "off", "BLUEPRINT", "--all", "--wait", "1", "--force", "store,head,w[1-2]", "--yes", code=5
         )
         assert "w2: 127.77.0.4" in done.stderr or "w2: it is still on" in done.stderr
-        assert "stopped: what follows w[1-2] was not switched off" in done.stderr
+        assert "stopped: nodes after w[1-2] were not switched off" in done.stderr
     assert [bmc.on for bmc in bmcs] == [True, True, False, True]
 
 
@@ -117,7 +117,7 @@ def test_a_controller_of_odd_types_is_no_success(tmp_path: Path) -> None:
         site = metal_site(tmp_path, at)
         assert "unknown" not in site.cli("power", "status", "BLUEPRINT", "store,head").stdout
         done = site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=5)
-        assert done.stdout.count("it tells no power state that Redfish or IPMI has") == 2
+        assert done.stdout.count("it reports no power state of Redfish or IPMI") == 2
 
 
 def test_status_shows_the_others_where_an_address_is_not_known(tmp_path: Path) -> None:

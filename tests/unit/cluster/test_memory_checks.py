@@ -42,7 +42,7 @@ def test_a_head_with_less_memory_than_its_services_take_is_a_warning_with_the_su
     (found,) = warned(tmp_path, memory=2)
     assert (found.severity, found.line) == ("warning", 8)
     assert found.message == (
-        "head has less memory than what is placed on it takes: "
+        "head has less memory than its services take: "
         "1.00 (base) + 0.56 (metrics) + 1.01 (slurm.controller) = 2.57 GiB > 2.00 GiB"
     )
     assert found.hint == "more memory, or another node for slurm.controller; some of these numbers are guesses"

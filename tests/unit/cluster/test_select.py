@@ -47,7 +47,7 @@ def test_what_is_refused(cluster: Cluster, text: str, said: str) -> None:
 
 
 def test_nothing_left(cluster: Cluster) -> None:
-    with pytest.raises(SelectionError, match="no node is left"):
+    with pytest.raises(SelectionError, match="leave no node"):
         select(cluster, ["worker"], ["worker"])
 
 

@@ -184,7 +184,7 @@ def test_modules_beside_the_folder_are_read_and_each_is_there_once(tmp_path: Pat
     path = site(tmp_path, TWO.replace("needs: {", "needs: {imports: [shared_model], "))
     with pytest.raises(InvalidInput) as raised:
         load(path)
-    assert "there is no `shared_model.py` beside the folder two" in raised.value.shown()
+    assert "`shared_model.py` is missing beside the folder two" in raised.value.shown()
     (folder,) = (each.parent for each in tmp_path.rglob("two") if each.is_dir())
     (folder / "shared_model.py").write_text("WIDTH = 64\n")
     (module,) = load(path).cluster.test_imports

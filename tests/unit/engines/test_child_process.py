@@ -61,7 +61,7 @@ def test_one_that_cannot_live_is_told(tmp_path: Path) -> None:
     begun = child_process._begun[0]
     begun.popen.kill()
     begun.popen.wait()
-    with pytest.raises(EngineError, match=r"process ended \(without a word\)"):
+    with pytest.raises(EngineError, match=r"process ended \(without output\)"):
         Engines([], tmp_path / "work", tmp_path).__enter__()
     begun.close(0)
     assert begun.popen.stdout is not None

@@ -218,7 +218,11 @@ MUTE = "accepts connections on port 22 and sends no SSH banner within 1 s: sshd 
             "close",
             "answers port 22 with 'HTTP/1.1 400 Bad Request', ",
         ),
-        (b"220 mail ESMTP\r\n", "keep", "answers port 22 with '220 mail ESMTP', which is no SSH server's banner"),
+        (
+            b"220 mail ESMTP\r\n",
+            "keep",
+            "answers port 22 with '220 mail ESMTP', which is not the banner of an SSH server",
+        ),
         (b"\x15\x03\x1b[31m" + b"x" * 900, "keep", "answers port 22 with '???[31m" + "x" * 53 + "', which"),
         (BANNER, "reset", "ends the ssh handshake (connection reset by peer): its sshd may have no algorithm or host"),
         (BANNER, "close", "ends the ssh handshake (connection "),

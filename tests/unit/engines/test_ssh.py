@@ -99,7 +99,7 @@ def test_a_marked_command_prints_the_mark_and_ends_as_the_command() -> None:
     ("kind", "reason", "words"),
     [
         ("turned away", "login", "does not run hpcforge's commands (exit status 1): This account is not available."),
-        ("waits", "silent", "whose login shell did not begin a command within 1 s"),
+        ("waits", "silent", "but the login shell did not begin a command within 1 s"),
         ("no session", "login", "set MaxSessions in its sshd_config to 10"),
         ("late session", None, "begun"),
         ("slow session", "silent", "lets ops in and opens no session for a command within 1 s: a module of PAM waits"),

@@ -105,7 +105,7 @@ def test_nothing_outside_the_folder_can_be_removed(name: str, images: Path) -> N
 
 def test_removing_what_is_not_there_says_what_there_is() -> None:
     put()
-    with pytest.raises(ImageError, match=r"no image 'b' \(there are: a-0123\)"):
+    with pytest.raises(ImageError, match=r"image 'b' does not exist \(available: a-0123\)"):
         store.remove("b", nobody, silent)
 
 

@@ -31,5 +31,5 @@ def test_an_archive_that_was_cut_short_is_not_unpacked() -> None:
 
 
 def test_one_that_is_gone_by_now_is_not_used() -> None:
-    with pytest.raises(ImageError, match="there is no image 'a-0123'"), tree_of(MANIFEST, silent):
+    with pytest.raises(ImageError, match="image 'a-0123' does not exist"), tree_of(MANIFEST, silent):
         pytest.fail("it was used")

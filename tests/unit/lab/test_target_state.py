@@ -54,7 +54,7 @@ def test_a_node_of_another_release_has_a_base_of_its_own_and_changes_it_with_its
     nodes = (REQUEST.nodes[0], replace(REQUEST.nodes[1], release="13"))
     asked = replace(REQUEST, nodes=nodes)
     assert target_state.releases(asked) == ("12", "13")
-    with pytest.raises(LabError, match="node w01 is Debian 12, and 13 is asked for"):
+    with pytest.raises(LabError, match="node w01 is Debian 12, not 13"):
         target_state.grown_lab(lab(), asked, trees)
     moved = target_state.grown_lab(lab(), asked, trees, bare=["w01"])
     assert [(node.layers, node.release) for node in moved.nodes] == [
@@ -79,10 +79,10 @@ def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
-        (replace(REQUEST, release="13"), "Debian 12, and 13"),
-        (replace(REQUEST, kind="submarine"), "of the kind nspawn, and submarine"),  # type: ignore[arg-type]
-        (replace(REQUEST, login_user="eve"), "login user ops, and eve"),
-        (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, and 25"),
+        (replace(REQUEST, release="13"), "Debian 12, not 13"),
+        (replace(REQUEST, kind="submarine"), "of the kind nspawn, not submarine"),  # type: ignore[arg-type]
+        (replace(REQUEST, login_user="eve"), "login user ops, not eve"),
+        (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, not 25"),
         (replace(REQUEST, nodes=(LabNode("head", "10.77.3.20"),)), r"head has 10\.77\.8\.10 .* 10\.77\.8\.20"),
         (replace(REQUEST, nodes=(LabNode("new", "10.77.3.11"),)), "w01 and new have the same"),
         (replace(REQUEST, nodes=(LabNode("new", "10.77.3.1"),)), "is the host's own"),
@@ -171,7 +171,8 @@ def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
         lambda name: labs.down(name, ["head"], print),
     ):
         with pytest.raises(
-            UnknownKindError, match="'submarine' is no kind of lab that this hpcforge knows \\(nspawn, vm, vagrant\\)"
+            UnknownKindError,
+            match="'submarine' is not a kind of lab that this hpcforge knows \\(nspawn, vm, vagrant\\)",
         ) as error:
             verb("lab-one")
         assert "the version of hpcforge that started it" in error.value.hint

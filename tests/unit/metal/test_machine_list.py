@@ -204,7 +204,7 @@ def test_no_message_shows_a_password() -> None:
     [
         ("", "None:None: the list is empty"),
         ("serial,mac\nS1,x\n", "1:1: no column has the names of nodes"),
-        ("node,colour\ng01,red\n", "1:1: no column has anything of an inventory"),
+        ("node,colour\ng01,red\n", "1:1: no column has values of an inventory"),
         ("node,mac,MAC address\n", "1:10: a second column for mac: `MAC address`"),
         ("node,mac\ng02,zz\n", "2:5: mac: `zz` is not a MAC address in lower case"),
         ("node,serial\ng02,S 2\n", "2:5: serial: `S 2` is not a serial number: up to 64 letters, digits and ._/-"),

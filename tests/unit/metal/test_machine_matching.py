@@ -95,7 +95,7 @@ def test_equipment_is_no_node() -> None:
     }
     elsewhere = replace(dpu, address="10.9.9.9")
     assert match(nodes(), [elsewhere], ["g01"]).nodes == {}
-    assert match(nodes(), [elsewhere], ["g01"]).remarks[0].text.startswith("0 machines are no node's")
+    assert match(nodes(), [elsewhere], ["g01"]).remarks[0].text.startswith("0 machines belong to no node")
 
 
 def test_what_is_not_told_is_no_shortfall() -> None:

@@ -12,7 +12,7 @@ from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, parse_slurm_nodes
 def test_outcomes(wanted):
     assert checks.attempt(wanted.check("true"), 5) is None
     assert checks.attempt(wanted.check("sh", "-c", "echo no >&2; exit 3"), 5) == "exit status 3: no"
-    assert "no program 'nosuch'" in checks.attempt(wanted.check("nosuch"), 5)
+    assert "program 'nosuch' does not exist" in checks.attempt(wanted.check("nosuch"), 5)
     assert checks.attempt(wanted.check("echo", "a\nUP 3", stdout=r"^UP \d$"), 5) is None
     assert checks.attempt(wanted.check("echo", "DOWN", stdout="UP"), 5) == "output does not match /UP/: DOWN"
     assert "not a program" in checks.attempt(wanted.check("/etc/passwd"), 5)

@@ -169,7 +169,7 @@ def test_unknown_owner(tmp_path, wanted):
     path = tmp_path / "f"
     path.write_text("new\n")
     assert compare_file(wanted.file(path, owner="nosuchuser"))["exists"]
-    with pytest.raises(NodeError, match="no user 'nosuchuser'"):
+    with pytest.raises(NodeError, match="user 'nosuchuser' does not exist"):
         put_file(wanted.file(path, owner="nosuchuser"))
 
 

@@ -180,7 +180,7 @@ def test_pytorch_is_the_catalogs_for_cpus(dgx: Loaded, rehearsal_of: Rehearsal) 
     [said] = [one.sentence for one in site.stand_ins if one.name == "PyTorch"]
     assert said == (
         f"PyTorch {stand_in.version} for CPUs is installed instead of {real.version} for GPUs; "
-        f"of {real.version} there is none in the catalog"
+        f"the catalog has no build of {real.version} for CPUs"
     )
     thirteen = dataclasses.replace(dgx.cluster, os=dataclasses.replace(dgx.cluster.os, release="13"))
     cluster, _ = rehearsed(thirteen, lab_facts(dgx, None), RULES)
@@ -219,7 +219,7 @@ def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> 
 
     assert left()[0] == names
     kept, said = left(gpus="real")
-    assert kept == names[1:] and f"left out, for they need real GPUs: {names[0]}" in said
+    assert kept == names[1:] and f"left out, because they need real GPUs: {names[0]}" in said
     kept, said = left(min_nodes=30)
     assert kept == names[1:] and f"the smoke tests {names[0]}, which take more nodes" in said
 
@@ -237,7 +237,7 @@ def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
     assert cluster.acceptance is not None
     assert [test.program.lines for test in cluster.acceptance.tests] == [kept]
     (speeds,) = (one.sentence for one in said if one.name == "speeds")
-    assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
+    assert speeds.endswith(": no limit applies to copy_gb_per_s of memory_copy, step_s of memory_copy")
 
 
 def test_nodes_that_share_cores_are_held_to_twice_a_ratio_of_speeds(dgx: Loaded) -> None:

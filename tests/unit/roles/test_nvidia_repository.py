@@ -74,7 +74,7 @@ def test_nothing_is_installed_unless_its_licences_are_accepted(tmp_path: Path, m
 
 NO_KEY = "`mirror.asc` is not exactly one OpenPGP public key in ASCII armour"
 KEYS: dict[str, tuple[str | None, str]] = {
-    "none there": (None, "there is no file `mirror.asc` there"),
+    "none there": (None, "the file `mirror.asc` does not exist"),
     "a private one": ("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nabcd\n", NO_KEY),
     "damaged": ("KEY", NO_KEY),
 }

@@ -112,7 +112,7 @@ def test_rotating_replaces_one(tmp_path: Path) -> None:
     assert after == before | {"munge_key": value}
     assert value != before["munge_key"]
     assert file.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(SecretsError, match="no secret 'mung_key'") as caught:
+    with pytest.raises(SecretsError, match="has no secret 'mung_key'") as caught:
         rotate_secret(file, identity, KINDS, "mung_key")
     assert ", ".join(KINDS) in caught.value.hint
     with pytest.raises(SecretsError, match="no secret"):
@@ -219,8 +219,8 @@ def test_what_the_site_provides_is_set_and_nothing_else(tmp_path: Path) -> None:
     before = file.read_bytes()
     assert not set_secret(file, identity, OF_A_ROLE, "licence", b"abc")
     for name, value, said in (
-        ("password", b"abc", "made by hpcforge"),
-        ("license", b"abc", "no secret 'license' for a site to provide"),
+        ("password", b"abc", "hpcforge generates password"),
+        ("license", b"abc", "'license' is not a secret that the site provides"),
         ("licence", b"", "0 bytes"),
         ("licence", bytes(65537), "65537 bytes"),
     ):

@@ -51,7 +51,7 @@ def test_a_head_by_its_own_name_is_a_guess_until_it_is_chosen() -> None:
     chosen = with_head(machines, "gpu06")
     assert [machine.functions for machine in chosen] == [("head", "worker"), ("worker",), ("worker",)]
     assert (guessed_head(chosen).name, guessed_head(chosen).guesses) == ("gpu06", ())
-    with pytest.raises(StarterError, match="none of these machines"):
+    with pytest.raises(StarterError, match="not among these machines"):
         with_head(machines, "gpu99")
 
 

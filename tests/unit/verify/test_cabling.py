@@ -158,7 +158,7 @@ def test_lldp_forms(form: str) -> None:
     ],
 )
 def test_what_lldpctl_does_not_write_as_json_is_refused(text: str) -> None:
-    with pytest.raises(CablingError, match="n1: this is not what `lldpctl -f json` writes"):
+    with pytest.raises(CablingError, match="n1: this is not output of `lldpctl -f json`"):
         parse_lldp(text, "n1")
 
 
@@ -281,7 +281,7 @@ def test_ibnetdiscover_forms(form: str) -> None:
     ],
 )
 def test_what_ibnetdiscover_does_not_write_is_refused(text: str) -> None:
-    with pytest.raises(CablingError, match="this is not what `ibnetdiscover` writes"):
+    with pytest.raises(CablingError, match="this is not output of `ibnetdiscover`"):
         parse_ibnetdiscover(text)
 
 

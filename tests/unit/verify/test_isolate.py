@@ -170,7 +170,7 @@ def test_two_slow_nodes_blame_no_single_one(build: Build) -> None:
 def test_a_report_on_other_nodes_is_refused(build: Build) -> None:
     verdict, _ = isolated(build, lambda _a, _b: 1.0, foreign="w6")
     assert (verdict.status, verdict.node) == ("failed", "w6")
-    assert verdict.detail == "reported measurements that nothing asked for: w6"
+    assert verdict.detail == "reported unrequested measurements: w6"
 
 
 def test_a_verdict_with_its_rounds_is_kept(build: Build) -> None:
@@ -199,7 +199,7 @@ def test_a_node_that_reports_what_cannot_be_is_named_and_no_other(build: Build, 
     cluster = with_test(build(6, gpus=Gpus("h100-sxm", 8), cores=16, memory_mib=1 << 18), shipped_program("pairs"))
     (verdict,) = verify(cluster, head, {}, quiet)
     assert (verdict.status, verdict.node) == ("failed", "w3")
-    assert verdict.detail == "reported measurements that nothing asked for: w3"
+    assert verdict.detail == "reported unrequested measurements: w3"
 
 
 @pytest.mark.parametrize("rate", [-1.0, 1e299])

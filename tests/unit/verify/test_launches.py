@@ -84,7 +84,7 @@ def test_both_end_as_they_must(build: Build) -> None:
 @pytest.mark.parametrize(
     ("save", "said"),
     [
-        (loaded(4), "launch save: ended by itself, and SIGKILL must end it"),
+        (loaded(4), "launch save: ended on its own; SIGKILL must end it"),
         (Completed(124, KILLED.stdout, ""), "launch save: not done after 120 s; 120 s are for all launches"),
         (
             Completed(1, '0: {"event": "failed", "rank": 1, "host": "w1", "error": "no space"}\n', KILLED.stderr),
@@ -157,7 +157,7 @@ def test_the_folder_is_on_shared_storage_where_there_is_some(build: Build) -> No
     head = ScriptedHead(srun=[closed])
     found = verdict(head, replace(must, storage=storage))
     assert (found.status, [each.status for each in found.launches]) == ("not_run", ["not_run", "not_run"])
-    assert found.detail == "no scratch folder could be made: 0: none of these takes a folder"
+    assert found.detail == "cannot create a scratch folder: 0: none of these takes a folder"
     assert len(stepped(head)) == 1
 
 

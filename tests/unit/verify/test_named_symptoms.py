@@ -117,7 +117,7 @@ def test_what_tcp_counted_is_the_reason_of_a_low_rate(kind: str, words: str, bui
 def test_the_first_of_a_pair_is_named_for_a_symptom_that_cannot_be(build: Build, wrong: float) -> None:
     verdict = isolated(build, lambda _a, _b: 1.0, lambda a, b: {"round_trip_ms": wrong if a == "w2" and b else 0.3})
     assert (verdict.status, verdict.node) == ("failed", "w2")
-    assert verdict.detail == "reported measurements that nothing asked for: w2"
+    assert verdict.detail == "reported unrequested measurements: w2"
 
 
 NAMES = PartNames(NodeWiring(("w1", "w2", "w3")))

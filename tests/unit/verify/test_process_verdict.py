@@ -163,7 +163,7 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
 @pytest.mark.parametrize(
     ("ran", "status", "node", "detail"),
     [
-        (Completed(0, reports(10, 11), ""), "unknown", "w3", "no process began: nothing was heard from it"),
+        (Completed(0, reports(10, 11), ""), "unknown", "w3", "no process began: no output"),
         (
             Completed(0, reports(10, "fast", 11), ""),
             "unknown",
@@ -175,7 +175,7 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
             Completed(0, "", ""),
             "unknown",
             None,
-            "no process began on w[1-3]: srun ended with exit code 0: without a word",
+            "no process began on w[1-3]: srun ended with exit code 0: without output",
         ),
         (
             Completed(1, reports(10, 11, 12), "1: no space left\nsrun: error: w2: task 1: Exited with exit code 5\n"),
@@ -216,7 +216,7 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
             "not done after 120 s",
         ),
         (Completed(None, "", "the connection closed"), "unknown", None, "lost contact with the head"),
-        (Completed(1, reports(10, 11, 12), ""), "failed", None, "srun ended with exit code 1: without a word"),
+        (Completed(1, reports(10, 11, 12), ""), "failed", None, "srun ended with exit code 1: without output"),
     ],
 )
 def test_the_node_is_named(build: Build, ran: Completed, status: str, node: str | None, detail: str) -> None:
@@ -311,7 +311,7 @@ def test_ranks_that_leave_real_gpus_idle_prove_nothing_of_them(
     assert (verdict.status, verdict.device) == (status, device)
     if status == "unknown":
         assert verdict.detail == (
-            "ran on CPUs: no GPU was used, though each node has 1; see whether its jax is a build for GPUs"
+            "ran on CPUs: no GPU was used, though each node has 1; check that its jax is a build for GPUs"
         )
     else:
         assert f"({'CPU' if device == 'cpu' else device})" in summary_line(verdict)

@@ -89,7 +89,7 @@ def test_passed(job: submit.Launch) -> None:
             result().replace("measurement", "nothing"),
             "ended without an error but reported no result: nothing was measured",
         ),
-        (result(world_size=3), "reported results of 3 ranks, 4 were asked for"),
+        (result(world_size=3), "reported results of 3 ranks instead of 4"),
         (result().replace('"started", "rank": 2', '"?"'), "rank 2 never reported"),
     ],
 )
@@ -209,7 +209,7 @@ def waited(**of_last: object) -> Completed:
 @pytest.mark.parametrize(
     ("last", "rank", "node", "detail"),
     [
-        ({}, None, None, "all 4 ranks waited, so none can be told from the others: timed out after 14 s"),
+        ({}, None, None, "all 4 ranks waited, so no rank differs from the others: timed out after 14 s"),
         ({"number": 6}, None, None, "all 4 ranks waited"),  # it may have left a broadcast before the others
         ({"place": "ranks.py:92 strike"}, 3, "w2", "at ranks.py:92 strike, where 3 others were at train_ddp.py:107 f"),
     ],
@@ -421,7 +421,7 @@ def test_a_build_of_pytorch_for_cpus_proves_nothing_of_real_gpus(job: submit.Lau
     verdict = only(on_gpus, Completed(0, result(), ""))
     assert (verdict.status, verdict.detail) == (
         "unknown",
-        "ran on CPUs: no GPU was used, though each node has 2; see whether its PyTorch is a build for GPUs",
+        "ran on CPUs: no GPU was used, though each node has 2; check that its PyTorch is a build for GPUs",
     )
     assert only(job, Completed(0, result(), "")).passed
     assert only(on_gpus, Completed(0, result(device="NVIDIA H200"), "")).passed

@@ -60,7 +60,7 @@ def test_one_rank_on_another_network_is_named_before_any_number_counts(job: subm
 def test_all_ranks_on_another_network_blame_no_node(job: submit.Launch) -> None:
     verdict = judged(job, said("gloo", {key: ["10.9.0.1"] for key in range(4)}, ("mgmt0",)))
     assert (verdict.status, verdict.node) == ("wrong", None)
-    assert verdict.detail.endswith("; so 3 more of 4 ranks")
+    assert verdict.detail.endswith("; the same for 3 more of 4 ranks")
 
 
 @pytest.mark.parametrize("used", [{}, {0: ["10.77.0.11"]}, {**right(), 2: []}])
@@ -86,7 +86,7 @@ def test_nccl_over_sockets_is_refused_where_nodes_share_an_rdma_fabric(job: subm
     assert verdict.passed  # another rank of its host reaches the network
     verdict = judged(nccl(job), said("nccl", {**fast, 2: ["SHM/direct"], 3: ["SHM/direct"]}, ()))
     assert verdict.node == "w2"
-    assert verdict.detail == "NCCL did not use NET/IB; it used SHM/direct; so 1 more of 4 ranks"
+    assert verdict.detail == "NCCL did not use NET/IB; it used SHM/direct; the same for 1 more of 4 ranks"
     assert judged(nccl(job, rdma=False), said("nccl", {key: ["NET/Socket/0"] for key in range(4)}, ())).passed
 
 

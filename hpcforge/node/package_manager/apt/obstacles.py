@@ -90,7 +90,7 @@ def _hooks(role: str) -> Iterator[Conflict]:
                 program in line and not line.lstrip().startswith(("//", "#"))
                 for line in path.read_text("utf-8", "replace").splitlines()
             ):
-                reason = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
+                reason = f"{name} has apt run {program}, which is not there or not executable, so apt fails"
                 yield Conflict(role, "file", str(path), reason, (_aside(str(path)),))
 
 

@@ -98,7 +98,7 @@ def _hosts(groups: HostGroups) -> list[_InventoryHost]:
                 LeftOut(
                     variable.line,
                     f"{name} {key}",
-                    f"another value than in line {host.own[key].line}, which is left out",
+                    f"line {host.own[key].line} has another value, which is left out",
                 )
                 for key, variable in variables.items()
                 if host.own.get(key, variable).text != variable.text
@@ -169,7 +169,7 @@ def _sorted_out(
         elif word := next(filter(None, map(host_names.device, host.words)), None):
             left_out.append(LeftOut(host.line, host.name, f"no machine of a cluster ({word})"))
         elif workers and functions_by_name(host.short, "") in (None, ("head",)):
-            reason = f"no group says what it is for: {', '.join(host.words[1:]) or 'it is in none'}"
+            reason = f"no group shows its function: {', '.join(host.words[1:]) or 'it is in none'}"
             left_out.append(LeftOut(host.line, host.name, reason))
         else:
             machines.append(host)
@@ -201,7 +201,7 @@ def _twice(hosts: Iterable[_InventoryHost]) -> None:
     for host in hosts:
         if (earlier := first.setdefault(host.short, host)) is not host:
             places = f"{earlier.name} in line {earlier.line}, {host.name} in line {host.line}"
-            raise StarterError(f"{host.short} is there twice: {places}", "remove or rename one of them")
+            raise StarterError(f"{host.short} is there twice: {places}", "remove or rename one")
 
 
 def _access(
@@ -356,7 +356,7 @@ def _is_free(
     """Return whether no other machine has an address, and assign it to this host."""
     owner, _ = owners.setdefault(address, (host, name))
     if owner is not host:
-        reason = f"{address} is {owner.name}'s, in line {owner.line}"
+        reason = f"{address} belongs to {owner.name}, line {owner.line}"
         left_out.append(LeftOut(line, f"{host.name} {name}", reason))
     return owner is host
 
@@ -424,11 +424,11 @@ def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[
         if name == "ansible_ssh_private_key_file":
             reason = "a key: `access.key` of the inventory names it, or the ssh agent has it"
         elif variable.encrypted or SECRET.search(name):
-            reason = "a secret, whose value is not read"
+            reason = "a secret; its value is not read"
         elif name == "ansible_become" and variable.text.lower() in _NO:
             reason = "access.become is none where every host has it"
         else:
-            reason = "a variable that a blueprint has no place for"
+            reason = "a variable that a blueprint has no key for"
         yield LeftOut(variable.line, name, reason)
 
 
@@ -441,7 +441,7 @@ def _groups(
     """Yield each group with further facts about the machines, and children that are not groups."""
     above = _above(groups)
     for name in host_names.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
-        yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")
+        yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no such feature or partition")
     for name, group in groups.by_name.items():
         for child, line in group.children.items():
             if child in above[name]:

@@ -71,12 +71,10 @@ class HostGroups:
         for name in _names(pattern):
             self.mentions += 1
             if len(group.hosts) > MOST_MACHINES or self.mentions > 20 * MOST_MACHINES:
-                raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
+                raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions")
             own = group.hosts.setdefault(name, (line, {}))[1]
             self.left_out += [
-                LeftOut(
-                    variable.line, f"{name} {key}", f"another value than in line {own[key].line}, which is left out"
-                )
+                LeftOut(variable.line, f"{name} {key}", f"line {own[key].line} has another value, which is left out")
                 for key, variable in variables.items()
                 if own.get(key, variable).text != variable.text
             ]
@@ -132,7 +130,7 @@ def _ini(text: str) -> HostGroups:
         elif match := _SECTION.fullmatch(line):
             group, kind = groups.group(match[1].strip(), number), match[2]
         elif line.startswith("[") and _is_broken(line):
-            raise StarterError(f"line {number}: {line[:80]!r} is no heading of a group", _HEADINGS)
+            raise StarterError(f"line {number}: {line[:80]!r} is not a heading of a group", _HEADINGS)
         elif kind == "children":
             group.children.setdefault(line.split()[0], number)
         elif kind == "vars":
@@ -171,7 +169,7 @@ def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> N
         groups.left_out.append(LeftOut(number, shown, "no host and its variables"))
         return
     if stray:
-        groups.left_out.append(LeftOut(number, shown, "words that are no variables: they have no ="))
+        groups.left_out.append(LeftOut(number, shown, "words without =, which are not variables"))
     if match := re.fullmatch(r"([^:]+):(\d+)|\[([0-9a-fA-F:]+)\](?::(\d+))?", name):
         name = match[1] or match[3]
         values |= {"ansible_port": match[2] or match[4]} if match[2] or match[4] else {}
@@ -221,7 +219,7 @@ class _InventoryTree:
             if id(node) in self.walked:
                 raise StarterError(
                     f"line {_line(node)}: its YAML has aliases (*name) for groups or hosts, which are not read here",
-                    "write what they stand for",
+                    "write out their values",
                 )
             self.walked.add(id(node))
 

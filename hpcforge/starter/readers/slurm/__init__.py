@@ -38,15 +38,15 @@ _PLAIN = "names of nodes have - in place of _ and of dots that begin no domain"
 _NO_BACKUP = "hpcforge has no backup controller"
 _NODE_REASONS = {
     r"port": "hpcforge sets the ports of Slurm",
-    r"corespeccount|cpuspeclist|memspeclimit": "`slurm.reserve` has a place for it",
+    r"corespeccount|cpuspeclist|memspeclimit": "`slurm.reserve` sets it",
     r"reason": "it is the state of a node",
-    r"procs": "CPUs says it, too",
+    r"procs": "CPUs already sets it",
     r"nodehostname": "a node has its host's name in a blueprint",
-    r"bcastaddr": "`addresses` of the inventory has a place for it",
+    r"bcastaddr": "`addresses` of the inventory sets it",
     r"tmpdisk|cpubind|gresconf|parameters|restrictedcorespergpu|suspendtime|topology|tresweights": "a blueprint has "
-    "no place for it",
+    "no such key",
     r"features?|gres|weight|cpus|boards|sockets|socketsperboard|corespersocket|threadspercore|realmemory|state|"
-    r"nodeaddr|nodename": "no node takes it",
+    r"nodeaddr|nodename": "no node uses it",
 }
 
 
@@ -81,7 +81,7 @@ def read_slurm(text: str, read_sibling: Beside | None) -> SiteFile:
     if not workers:
         nodes = sorted(left_out, key=lambda entry: not entry.text.lower().startswith(("nodename", "include")))
         place = next((f" ({_place(entry)}: {entry.text}: {entry.reason})" for entry in nodes), "")
-        raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
+        raise StarterError(f"this file has no machine, read as slurm{place}", "give slurm.conf with its nodes")
     return SiteFile(tuple(machines), cluster, accepted, options, left_out=left_out, domain=domain)
 
 
@@ -117,7 +117,7 @@ def _reason(word: Word, shown: bool) -> str:
         return own or (STATE if shown else "Slurm has no such parameter of a node")
     if word.kind == "downnodes":
         return "it is the state of nodes: a node is in service after `hpcforge apply`"
-    return "no partition takes it" if word.kind == "partitionname" else "a blueprint has no place for it"
+    return "no partition uses it" if word.kind == "partitionname" else "a blueprint has no such key"
 
 
 def _machines(
@@ -278,7 +278,7 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
     sockets = None if per_board else fields.whole("sockets", _MOST["sockets"])
     boards = fields.whole("boards", _MOST["sockets"])
     if boards and (boards > 1 or not sockets) and not per_board and (word := fields.get("boards")):
-        fields.ledger.leave(word, "SocketsPerBoard is not there")
+        fields.ledger.leave(word, "SocketsPerBoard is missing")
         boards = None
     sockets = per_board * (boards or 1) if per_board else sockets
     cores = fields.whole("corespersocket", _MOST["cores"])
@@ -369,7 +369,7 @@ def _domain(names: _Names, ledger: Ledger) -> str | None:
 def _cluster_name(main: Sequence[Statement], ledger: Ledger) -> str | None:
     words = [record.words["clustername"] for record in main if not record.kind and "clustername" in record.words]
     for word in words[:-1]:
-        ledger.leave(word, "it stands there again, and Slurm takes the last")
+        ledger.leave(word, "it is set again, and Slurm takes the last")
     if not words:
         return None
     name = ledger.take(words[-1]).lower()

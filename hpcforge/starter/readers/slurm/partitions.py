@@ -22,10 +22,10 @@ _MIG = re.compile(r"(?:(.*?)[_.-])?([1-7])g\.\d{1,4}gb(?:\+.*)?")
 _COUNT = re.compile(r"\d{1,9}[kmgtp]?")
 _OTHERS = {
     "mps": "hpcforge has no MPS: `shards` of the node let jobs share a GPU",
-    "shard": "`shards` of the node has a place for it",
+    "shard": "`shards` of the node sets it",
 }
-_NO_PLACE = "a blueprint has no place for this resource"
-_INSTANCES = "`mig` of the node has a place for instances of GPUs"
+_NO_PLACE = "a blueprint has no key for this resource"
+_INSTANCES = "`mig` of the node sets instances of GPUs"
 _NEAR = "hpcforge reads from the machine which cores are near a GPU"
 _ONE_MODEL = f"a node has GPUs of one model in a blueprint, {MOST_GPUS} at most"
 _NOT_IN_SLURM_CONF = "slurm.conf gives no node these GPUs"
@@ -319,4 +319,4 @@ def _leave_absent(word: Word, part: str, names: Sequence[str], present: Set[str]
     absent = [name for name in names if name not in present]
     if absent or not names:
         text = part if len(absent) == len(names) else ",".join(absent)
-        ledger.leave_part(word, text, "there is no such node in the blueprint")
+        ledger.leave_part(word, text, "the blueprint has no such node")

@@ -18,7 +18,7 @@ def inventory(folder: Path, key: str) -> tuple[Draft, Path]:
 
 def test_a_private_key_is_beside_its_inventory(tmp_path: Path) -> None:
     (finding,) = private_key_findings(*inventory(tmp_path, "key"))
-    assert (finding.loc, finding.message) == (("access", "key"), "there is no key `key` there")
+    assert (finding.loc, finding.message) == (("access", "key"), "the key `key` does not exist")
     assert finding.hint == "a path is relative to the inventory"
     (tmp_path / "key").mkdir()
     assert list(private_key_findings(*inventory(tmp_path, "key")))  # a folder is no key

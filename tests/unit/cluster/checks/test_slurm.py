@@ -147,7 +147,7 @@ def test_a_partition_that_is_cut_is_warned_of_and_so_are_its_tests(tmp_path: Pat
     apart = "t[01-02] and t[03-04] are apart in the topology of Slurm: no job has nodes of two"
     assert warned(tmp_path, text) == [
         (apart, 16),
-        (f"`mpi_allreduce` will not be run on all of these nodes: {apart}", 19),
+        (f"`mpi_allreduce` will not run on all these nodes: {apart}", 19),
     ]
     for without in ("topology: {plugin: flat}", "settings: {TopologyParam: TopoOptional}"):
         assert warned(tmp_path, text.replace("slurm:\n", f"slurm:\n  {without}\n")) == []

@@ -54,7 +54,12 @@ def test_the_defaults_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("numbers", "line", "message", "hint"),
     [
-        ({"min_id": 200_000}, 15, "include those of the directory's people, who have 200000", "first_user to 200000"),
+        (
+            {"min_id": 200_000},
+            15,
+            "include numbers of the directory's users, 200000 and higher",
+            "first_user to 200000",
+        ),
         ({"first_user": 100_000}, 15, "no user has a number from first_user", "above the number of every user"),
         ({"first_number": 428_343_296}, 15, "of user last (59999) would end above", "set it to 428343295 or lower"),
         ({"first_user": 60_000}, 12, "user last gets no subordinate numbers", "from 60000 on"),

@@ -100,8 +100,7 @@ def test_rails_that_share_leaves_are_wired_by_node_then_rail() -> None:
         *(f"f-leaf-003 {port}" for port in (3, 4)),
     ]
     assert fabric.notes == (
-        "rails share leaves, up to 3 each; up to 10 nodes no cable of a node moves, and if more are to come, "
-        "say `designed_for`",
+        "rails share leaves, up to 3 each; up to 10 nodes no cable of a node moves; for more, set `designed_for`",
     )
     assert moves(fabric, built(10, rails=8)) == ()
     assert len(moves(fabric, built(11, rails=8))) > 0

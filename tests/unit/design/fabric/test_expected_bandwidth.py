@@ -77,7 +77,7 @@ def test_oversubscription_counts_for_those_that_cross_it() -> None:
     one = expect("all-to-all", across[:51], gpus, thin)
     two = expect("all-to-all", across, gpus, thin)
     assert one.limited_by == "a node's adapters"
-    assert two.limited_by == "what leads up from compute-leaf-001 and its group"
+    assert two.limited_by == "the uplinks of compute-leaf-001 and its group"
     # the 408 GPUs of a unit send half of their bytes up 8 leaves x 13 links of 50 GB/s
     assert two.peak_gb_per_s == pytest.approx(8 * 13 * 50 / 408 * 815 / 408)
     assert expect("all-reduce", across, gpus, thin).limited_by == "a node's adapters"
@@ -108,7 +108,7 @@ def test_pcie_where_there_is_no_nvlink() -> None:
         (expected("all-reduce", "h100-sxm", 1, each=1), "it takes two GPUs"),
         (expected("all-reduce", "h100-sxm", 2), "the fabric between the nodes"),
         (expected("all-reduce", "h100-sxm", 40, pod(32)), "gpu033 is not on compute"),
-        (expected("all-reduce", "fake", 1, each=2), "what connects the GPUs of gpu001"),
+        (expected("all-reduce", "fake", 1, each=2), "the links between GPUs of gpu001"),
     ],
 )
 def test_what_is_not_known(found: Expectation, text: str) -> None:

@@ -210,10 +210,10 @@ def test_a_switch_with_a_name_of_its_own_is_known_by_its_cables() -> None:
     found = alike(fabric, [(end(link.a), end(link.b)) for link in design.links])
     assert list(found.seen.links) == design.links
     assert sorted(found.doubts) == [
-        "Quantum Mellanox Technologies (0x001) has the cables of compute-spine-001 and is taken for it: "
-        "say so in the inventory",
-        "Quantum Mellanox Technologies (0x003) has the cables of compute-leaf-003 and is taken for it: "
-        "say so in the inventory",
+        "Quantum Mellanox Technologies (0x001) has the cables of compute-spine-001 and counts as compute-spine-001: "
+        "write its name into the inventory",
+        "Quantum Mellanox Technologies (0x003) has the cables of compute-leaf-003 and counts as compute-leaf-003: "
+        "write its name into the inventory",
     ]
 
 

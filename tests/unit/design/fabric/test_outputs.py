@@ -250,7 +250,7 @@ def test_a_drawing_of_many_groups_stays_small(tmp_path: Path) -> None:
 def test_without_racks_lengths_are_not_checked_and_all_else_is_there() -> None:
     result = hpcforge("design", str(POD))
     assert result.returncode == 0
-    assert "compute: there are no racks, so cables have no lengths" in result.stdout
+    assert "compute: without racks, cables have no lengths" in result.stdout
     assert "as bought  not checked: no places, so no lengths" in result.stdout
     cables = rows(str(POD), "--csv", "cables")
     assert len(cables) == 1016 + 4 + 1024

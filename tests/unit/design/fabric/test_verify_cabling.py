@@ -219,7 +219,7 @@ def test_a_copy_of_another_node_s_report_is_ambiguous_not_a_missing_cable(copy: 
     assert done.returncode == 7
     [finding] = report["findings"]
     assert (finding["kind"], [move["action"] for move in finding["moves"]]) == ("ambiguous", ["look", "look"])
-    assert finding["message"].startswith(f"{copy}: of 2 of its ports the neighbour reported is another's too")
+    assert finding["message"].startswith(f"{copy}: the neighbours of 2 of its ports are also another device's")
     assert report["as_drawn"] == len(DESIGN.links) - 4 and report["doubts"] == []
 
 
@@ -270,7 +270,9 @@ def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
         first, _, second = told.partition('"eno2"')
         path.write_text(f'{first}"eno2"{second.replace("3a:66:3d:2b:10:fb", "02:00:00:00:00:02")}')
     guessed = verify(tmp_path)
-    assert "not certain: sw-r1-u40 has the cables of compute-spine-001 and is taken for it" in guessed.stdout
+    assert (
+        "not certain: sw-r1-u40 has the cables of compute-spine-001 and counts as compute-spine-001" in guessed.stdout
+    )
     # two leaves of one pair are alike in everything: which is which, only the inventory can say
     assert guessed.stdout.startswith(
         "unknown: cumulus (02:00:00:00:00:02), cumulus (3a:66:3d:2b:10:fb): which of inband-leaf-[001-002] is it? "
@@ -302,9 +304,9 @@ def test_a_wrong_name_in_the_inventory(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ({}, "no NAME.lldp.json and no FABRIC.ibnetdiscover there"),
-        ({"gpu001.lldp.json": "[]"}, "gpu001: this is not what `lldpctl -f json` writes"),
-        ({"gpu001.lldp.json": "{"}, "gpu001: this is not what `lldpctl -f json` writes"),
-        ({"compute.ibnetdiscover": "ibwarn: no device\n"}, "compute: this is not what `ibnetdiscover` writes"),
+        ({"gpu001.lldp.json": "[]"}, "gpu001: this is not output of `lldpctl -f json`"),
+        ({"gpu001.lldp.json": "{"}, "gpu001: this is not output of `lldpctl -f json`"),
+        ({"compute.ibnetdiscover": "ibwarn: no device\n"}, "compute: this is not output of `ibnetdiscover`"),
         ({"a.ibnetdiscover": "", "compute.ibnetdiscover": ""}, "a.ibnetdiscover is not of a fabric of this blueprint"),
     ],
 )

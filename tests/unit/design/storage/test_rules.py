@@ -18,7 +18,7 @@ def test_what_breaks_a_rule_is_refused_and_explained(tmp_path: Path) -> None:
     assert (result.returncode, "error: STORAGE-001: stor01 holds less" in result.stderr) == (3, True)
     shown = hpcforge("design", str(path), "--json")
     assert (shown.returncode, len(json.loads(shown.stdout)["storage"])) == (3, 2)
-    assert "STORAGE-001 (error): a server holds what is needed" in hpcforge("explain", "storage-001").stdout
+    assert "STORAGE-001 (error): a server has the required capacity" in hpcforge("explain", "storage-001").stdout
 
 
 def test_the_document_lists_every_rule_and_shows_what_is_said() -> None:

@@ -78,7 +78,7 @@ def test_a_card_from_elsewhere_asks_for_its_address_and_changes_nothing_else() -
 
 
 def test_without_an_image_nothing_is_started() -> None:
-    with pytest.raises(LabError, match="there is none of Debian 12") as error:
+    with pytest.raises(LabError, match="no image of Debian 12 exists") as error:
         KINDS["vagrant"].trees("12", [], print)
     assert error.value.hint == "build it: `hpcforge image build --disk BLUEPRINT`"
 

@@ -103,5 +103,5 @@ def test_the_share_of_memory(total: int, taken: list[int], machines: int, share:
 
 @pytest.mark.parametrize(("total", "taken", "machines"), [(4_096, [], 3), (8_192, [4096], 2), (1_024, [], 1)])
 def test_too_little_memory_is_said_before_anything_starts(total: int, taken: list[int], machines: int) -> None:
-    with pytest.raises(LabError, match=rf"{total} MiB, does not do for {machines} more virtual machines of 1024 MiB"):
+    with pytest.raises(LabError, match=rf"{total} MiB, is too small for {machines} more virtual machines of 1024 MiB"):
         qemu.share_mib(total, taken, machines)

@@ -82,7 +82,7 @@ def test_old_tls_and_none_have_their_own_sentences(tmp_path: Path) -> None:
     old.set_ciphers("ALL:@SECLEVEL=0")
     old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     old.load_cert_chain(*certificate(tmp_path))
-    for context, why in ((old, "it has no TLS 1.2 or later"), (None, "what answers is not TLS")):
+    for context, why in ((old, "it has no TLS 1.2 or later"), (None, "the answer is not TLS")):
         with one_answer(context) as port, pytest.raises(BmcError, match=why) as raised:
             https.exchange(Login("127.0.0.1", USER, PASSWORD, port, None, verified=False), "GET", "/redfish/v1/")
         assert raised.value.reason == "service"

@@ -85,7 +85,7 @@ def test_a_second_row_with_a_word_is_data_alone(tmp_path: Path, row: str, reply:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("do: dance", r"toy\.yaml:5: toy\.do: `dance` is no word of `do`: retry-after, .*use-ipmi"),
+        ("do: dance", r"toy\.yaml:5: toy\.do: `dance` is not a word of `do`: retry-after, .*use-ipmi"),
         ("do: stop", r"toy\.yaml:1: toy: the parameters of `stop` are statuses, not none"),
         ("do: stop\n  statuses: [401]\n  wait_s: 3", "the parameters of `stop` are statuses, not statuses, wait_s"),
         ("do: stop\n  statuses: [x]", r"toy\.yaml:6: toy\.statuses: Input should be a valid integer"),

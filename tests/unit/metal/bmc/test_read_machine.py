@@ -222,7 +222,7 @@ def test_what_would_tell_a_machine_from_others_is_named_where_it_lacks(tmp_path:
     fake.resources[SYSTEM] = {**fake.system(), "SerialNumber": serial}
     machine = read(tmp_path, fake)
     assert (machine.serial, machine.macs) == ("", ())
-    assert machine.notes == ("serial number: not told", "MAC addresses: not told")
+    assert machine.notes == ("serial number: not reported", "MAC addresses: not reported")
 
 
 def test_memory_in_decimal_is_the_sum_of_the_dimms(tmp_path: Path) -> None:

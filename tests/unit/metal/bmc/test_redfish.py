@@ -173,7 +173,7 @@ def test_the_controller_of_several_machines_is_refused(tmp_path: Path) -> None:
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match=r"2 of its systems are machines \(1, 2\)"):
         machine.power()
     fake.resources[f"{ROOT}/Systems"] = collection(f"{ROOT}/Systems/DPU", f"{ROOT}/Systems/DPU")
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="no system of it can be reset"):
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="none of its systems can be reset"):
         machine.power()
     fake.resources[f"{ROOT}/Systems"] = collection()
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="it lists no system"):

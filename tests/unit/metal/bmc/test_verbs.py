@@ -37,7 +37,7 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("on", limit_s=0.3))
     with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        why = "took the request to boot from network, and forgot it: its next boot reads none"
+        why = "accepted the request to boot from network, but its next boot reads none"
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("boot-once"))
 
@@ -46,7 +46,7 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
 def test_a_power_state_that_no_protocol_has_is_no_success(tmp_path: Path, state: object) -> None:
     fake = FakeBmc()
     fake.resources[SYSTEM] = {**fake.system(), "PowerState": state}
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="tells no power state") as raised:
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="reports no power state") as raised:
         done(machine, Wish("status"))
     assert raised.value.reason == "answer"
 

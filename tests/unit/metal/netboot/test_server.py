@@ -107,10 +107,10 @@ def test_a_token_that_is_used_twice_ends_the_installation(of: Boots) -> None:
 @pytest.mark.parametrize(
     ("disks", "why"),
     [
-        (b"[", "not one"),
-        (b"[" * 50_000, "not one"),
+        (b"[", "an invalid list of disks"),
+        (b"[" * 50_000, "an invalid list of disks"),
         (body({**DISK, "blank": False}), "every disk has data"),
-        (body({**DISK, "name": "vda; reboot"}), "odd"),
+        (body({**DISK, "name": "vda; reboot"}), "is invalid"),
         (body({**DISK, "bytes": -1}), "no disk"),
     ],
 )

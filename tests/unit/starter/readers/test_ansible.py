@@ -49,7 +49,7 @@ FORMS = {
         "[all:vars]\nansible_user=ubuntu\n"
         "ansible_ssh_common_args='-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"'\n",
         {"l1": "10.0.1.1 head storage", "g1": "10.0.2.1 worker", "g2": "10.0.2.2 worker"},
-        {2: "no group says what it is for: kube-master", 9: "no feature", 21: "no feature"},
+        {2: "no group shows its function: kube-master", 9: "no such feature", 21: "no such feature"},
         "ubuntu@10.0.0.1",
     ),
     "kubespray": Form(
@@ -59,7 +59,7 @@ FORMS = {
         "[kube_control_plane]\nnode1\n[etcd:children]\nkube_control_plane\n[kube_node]\nnode1\n"
         "node2\n[bastion]\nbastion\n",
         {"node1": "95.54.0.12 head worker ip=10.3.0.1", "node2": "95.54.0.13 worker ip=10.3.0.2"},
-        {2: "no place for", 7: "no feature"},
+        {2: "no key for", 7: "no such feature"},
         "some@192.0.2.1",
     ),
     "kubespray in YAML": Form(
@@ -68,7 +68,7 @@ FORMS = {
         "    slurm-node: {hosts: {node2: }}\n"
         "    k8s-cluster: {children: {kube-node: {hosts: {node1: }}}}\n  more: *v\n",
         {"node1": "10.9.0.1 head", "node2": "10.8.0.2 worker ip=10.9.0.2"},
-        {2: "not a part of the group all", 10: "no feature"},
+        {2: "not a part of the group all", 10: "no such feature"},
     ),
     "slurm appliance": Form(
         'localhost ansible_connection=local ansible_python_interpreter="/usr/bin/env python"\n'
@@ -82,21 +82,21 @@ FORMS = {
             **{f"d-compute-{number}": "- worker" for number in (0, 2, 4, 6)},
             **dict.fromkeys(("racka-gpu", "rackb-gpu", "rackc-gpu", "cn08", "cn09", "cn10"), "- worker"),
         },
-        {1: "runs on|no place", 4: "no place"},
+        {1: "runs on|no key", 4: "no key"},
     ),
     "slurm appliance in YAML": Form(
         "all:\n  vars: {openhpc_cluster_name: d}\ncontrol:\n  hosts:\n    d-control: {ansible_host: 192.168.3.37}\n"
         "d_standard:\n  hosts:\n    d-compute-0: {ansible_host: 192.168.3.89}\ncompute:\n"
         "  children:\n    d_standard:\n",
         {"d-control": "192.168.3.37 head", "d-compute-0": "192.168.3.89 worker"},
-        {2: "no place", 7: "no feature"},
+        {2: "no key", 7: "no such feature"},
     ),
     "clouds": Form(
         "[bastion]\nb ansible_host=192.0.2.7 ansible_user=opc role=bastion\n[slurm_backup]\n[compute_configured]\n"
         "c1 ansible_host=10.1.0.1 ansible_user=ubuntu\nc2 ansible_host=10.1.0.2 ansible_user=ubuntu\n[nfs]\nc1\n"
         f"[compute:children]\ncompute_configured\n[all:vars]\nansible_connection=ssh\nadmin_password = {SECRET}\n",
         {"c1": "10.1.0.1 storage worker", "c2": "10.1.0.2 worker"},
-        {2: "no place", 13: "secret"},
+        {2: "no key", 13: "secret"},
         "opc@192.0.2.7",
     ),
     "ceph": Form(
@@ -104,12 +104,12 @@ FORMS = {
         "osd0 osd_crush_location=\"{ 'root': 'HDD', 'host': 'osd0' }\"\n"
         "[mdss]\nmds0\nosd0\n",
         {"mon0": "- worker monitor=192.168.1.10", "osd0": "- storage", "mds0": "- storage"},
-        {1: "no feature", 4: "no place"},
+        {1: "no such feature", 4: "no key"},
     ),
     "galaxy": Form(
         "[slurmservers]\nhead.hpc.org\n[slurmexechosts]\nc[1:2].hpc.org\n[slurmdbdservers]\ndb.hpc.org\n",
         {"head": "- head", "c1": "- worker", "c2": "- worker"},
-        {2: "domain", 6: "no group says"},
+        {2: "domain", 6: "no group shows"},
     ),
     "controllers and other networks": Form(
         "[compute]\nn1 ansible_host=10.0.0.1 bmc_address=10.1.0.1 ib_ip=10.2.0.1\n"
@@ -121,7 +121,7 @@ FORMS = {
             "n3": "10.0.0.3 worker bmc=10.1.0.3",
             "n4": "10.0.0.4 worker",
         },
-        {4: "secret", 5: "no place"},
+        {4: "secret", 5: "no key"},
     ),
     "interfaces as lists": Form(
         "x-usual: &usual {ansible_user: rocky}\nmg_computes:\n  hosts:\n    node001:\n      <<: *usual\n"
@@ -147,7 +147,7 @@ FORMS = {
     "a master by name, another by group": Form(
         "[slurm-master]\nlogin01\n[slurm-node]\nmaster07\n[nodes]\nx1\n[masters]\nhead09\n",
         {"login01": "- head", "master07": "- worker"},
-        {6: "no group says what it is for: nodes", 8: "no group says what it is for: masters"},
+        {6: "no group shows its function: nodes", 8: "no group shows its function: masters"},
     ),
     "two controllers": Form(
         "[slurm_control]\nc1\nc2\n[slurm_compute]\nn[1:2]\n",
@@ -157,7 +157,7 @@ FORMS = {
     "a controller and a head of logins": Form(
         "[slurm_controller]\ncontroller\n[slurm_headnode]\nlogin\n[slurm_compute]\nn[1:2]\n[ldap]\nldap\n",
         {"controller": "- head", "login": "- login", "n1": "- worker", "n2": "- worker"},
-        {3: "no feature", 8: "no group says"},
+        {3: "no such feature", 8: "no group shows"},
     ),
     "a jump host by its name": Form(
         "[gateways]\nbastion ansible_host=192.0.2.1 ansible_user=ada\njump2\n[compute]\nn[1:2]\n"
@@ -175,7 +175,7 @@ FORMS = {
     "two values": Form(
         "[compute]\nn1 ansible_host=10.0.0.1\n[gpu]\nn1 ansible_host=10.0.0.2\nn1 ansible_host=10.0.0.3\n",
         {"n1": "10.0.0.3 worker"},
-        {5: "another value than in line [24], which"},
+        {5: "line [24] has another value, which"},
     ),
     "a range of addresses": Form(
         "[compute]\nn[1:3] ansible_host=10.0.0.[1:3]\n",
@@ -185,21 +185,21 @@ FORMS = {
     "without groups": Form(
         "head ansible_host=10.0.0.1\n10.0.0.2\n10.0.0.3:2222\n",
         {"head": "10.0.0.1 head", "node-10-0-0-2": "10.0.0.2 worker", "node-10-0-0-3": "10.0.0.3 worker"},
-        {3: "no place"},
+        {3: "no key"},
     ),
     "what is no node": Form(
         "[compute]\nn1 ansible_connection=local\n[local]\nme ansible_connection=local\n[switches]\n"
         "leaf-a ansible_connection=network_cli\ncore1\n"
         "[windows]\nw1 ansible_connection=winrm\n[other]\npdu3\nldap1\n",
         {"n1": "- worker"},
-        {2: "too", 4: "runs on", 6: "'network_cli'", 7: "switch", 9: "'winrm'", 11: "pdu", 12: "no group says"},
+        {2: "too", 4: "runs on", 6: "'network_cli'", 7: "switch", 9: "'winrm'", 11: "pdu", 12: "no group shows"},
     ),
     "ports, keys and passwords": Form(
         "[compute]\nn1 ansible_port=2222\nn2 ansible_port=22\n[all:vars]\nansible_become=true\n"
         "ansible_become_method=su\n"
         f"ansible_ssh_private_key_file=~/{SECRET}.pem\nansible_become_password={SECRET}\nvault_db: {SECRET}\n",
         {"n1": "- worker", "n2": "- worker"},
-        {2: "no place", 6: "no place", 7: "a key", 8: "secret", 9: "secret"},
+        {2: "no key", 6: "no key", 7: "a key", 8: "secret", 9: "secret"},
     ),
     "encrypted values": Form(
         f"compute:\n  hosts: {{n1: }}\n  vars:\n    colour: !vault |\n"
@@ -224,7 +224,7 @@ FORMS = {
             2: "not the address",
             3: "template",
             4: "not the address",
-            6: "n4's, in line 5",
+            6: "belongs to n4, line 5",
             7: "underscore",
             8: "not a host name",
             9: "commented out",
@@ -233,7 +233,7 @@ FORMS = {
     "lines that cannot be read": Form(
         "[compute]\nn1\nn2 x='open\nn3 stray y=1\nn4 n5\n",
         {"n1": "- worker", "n3": "- worker"},
-        {3: "cannot be read", 4: "no variables|no place", 5: "no host"},
+        {3: "cannot be read", 4: "not variables|no key", 5: "no host"},
     ),
 }
 
@@ -258,7 +258,7 @@ def test_jump_hosts_of_a_group_of_a_host_and_of_all() -> None:
     part = read("[a]\nn1\nn2\n[b]\nn1\n[b:vars]\nansible_ssh_proxy_command='ssh -W %h:%p 10.9.0.1'\n", "ansible")
     assert part.access.via == "10.9.0.1"
     assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [
-        (4, "its nodes have no feature or partition for it"),
+        (4, "its nodes have no such feature or partition"),
         (7, "not for n2 here"),
     ]
 
@@ -366,9 +366,9 @@ def test_folders_of_variables_beside_an_inventory_are_named() -> None:
         ("[g]\n[a:z][a:z][a:z][a:z]\n", "more than 10000 machines"),
         ("[g]\nn1.a.org\nn1.b.org\n", "n1 is there twice: n1.a.org in line 2, n1.b.org in line 3"),
         ("- hosts: all\n  tasks: []\n", "a list, as playbooks are"),
-        ("[g]\nn1\n[open\nn2\n", r"line 3: '\[open' is no heading"),
-        ("[g]\n[a:b:c]\n", r"line 2: '\[a:b:c\]' is no heading"),
-        ("[g:hosts]\nn1\n", "line 1: .* is no heading"),
+        ("[g]\nn1\n[open\nn2\n", r"line 3: '\[open' is not a heading"),
+        ("[g]\n[a:b:c]\n", r"line 2: '\[a:b:c\]' is not a heading"),
+        ("[g:hosts]\nn1\n", "line 1: .* is not a heading"),
         ("node,ip\nn1,10.0.0.1\n", "line 1: a comma"),
         ("n[1-3]\nn[4,6],n8\n", "line 2: a comma"),
         ("head admin=1\nnode[001-010] all,compute,cpu=64\n", "line 2: a comma"),

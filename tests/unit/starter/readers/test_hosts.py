@@ -110,7 +110,7 @@ FORMS = {
     "another name of itself": Form(
         "10.0.0.5 lustre-oss1 oss1\n10.0.0.6 ib-n6 n6\n10.0.0.7 n7-ipmi n7\n",
         {"lustre-oss1": "10.0.0.5 storage (also oss1)"},
-        {2: "n6, which", 3: "is no machine"},
+        {2: "n6, which", 3: "is not a machine"},
     ),
     "IPv6 alone": Form(
         "10.0.0.1 w1\n2001:db8::6 w2\nfe80::8 w4\n2001:db8::1 w1\n",
@@ -207,7 +207,7 @@ FORMS = {
     "one address twice": Form(
         "10.0.0.1 n1\n10.0.0.1 vhost\n10.0.0.1 n1\n",
         {"n1": "10.0.0.1 worker"},
-        {2: "n1's, in line 1", 3: "n1's, in line 1"},
+        {2: "belongs to n1, line 1", 3: "belongs to n1, line 1"},
     ),
     "one name on two networks": Form("10.0.0.1 n1\n10.7.0.1 n1\n", {"n1": "10.0.0.1 worker net-10-7-0=10.7.0.1"}),
     "names that blueprints have not": Form(

@@ -722,8 +722,11 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ),
         ("ClusterName=c\nSlurmctldHost=head\nNodeName=c[1-9] State=CLOUD CPUs=2\n", "line 3: .* a node of a cloud"),
         ("SlurmctldHost=head\nInclude nodes.conf\n", "line 2: Include nodes.conf: give that file, too"),
-        ("Configuration data as of 2026-01-01T00:00:00\nKillWait                = 30 sec\n", "no machine was found"),
-        ("Name=gpu Type=a100 File=/dev/nvidia0\n", "no machine was found"),
+        (
+            "Configuration data as of 2026-01-01T00:00:00\nKillWait                = 30 sec\n",
+            "this file has no machine",
+        ),
+        ("Name=gpu Type=a100 File=/dev/nvidia0\n", "this file has no machine"),
         ("NodeName=a[1-9][1-9999] CPUs=1\n", "more than 10000 machines"),
         (f"NodeName=a[{'1-999999999,' * 50}1] CPUs=1\n", "more than 10000 machines"),
         ("NodeName=a1 CPUs=1\nPartitionName=p Nodes=a[1-9999999]\n", "more than 10000 machines"),

@@ -115,7 +115,7 @@ def test_each_word_stays_until_it_is_taken() -> None:
     ledger.leave_part(statement.words["nodename"], "b", "of two")
     assert [(each.text, each.reason) for each in ledger.left_out(lambda word: "no place")] == [
         ("NodeName=a TmpDisk=1", "no place"),
-        ("Weight=x", "the same key stands there again, and Slurm takes the last"),
+        ("Weight=x", "the same key is set again, and Slurm takes the last"),
         ("junk", "it is not Key=Value"),
         ("Weight=7", "it is not a whole number up to 5"),
     ]
