@@ -327,6 +327,7 @@ def counts(root: Path, settings: Mapping[str, Any]) -> tuple[Count, ...]:
         marked("comments", collect("comments"), phrases),
         marked("docstring_habits", collect("docstrings"), habits),
         marked("comment_habits", collect("comments"), habits),
+        marked("string_habits", (text for text in collect("strings") if len(text.what.split()) > 3), habits),
         _sized("doubled_classes", doubled_classes(collect("classes"))),
         *(_sized(name.lower(), (use for use in collect("names") if use.what == name)) for name in NAMES),
         _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if _is_short(p, m))),

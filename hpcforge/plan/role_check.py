@@ -218,7 +218,7 @@ def _unused(role: Role) -> Iterator[Diagnostic]:
     try:
         names = files_inside(role.folder)
     except (OSError, OutsideError) as error:
-        yield _diagnose(role, f"its folder cannot be read: {error}", (), "copy what a link points to")
+        yield _diagnose(role, f"its folder cannot be read: {error}", (), "copy the target of a link")
         return
     for name in names:
         path = role.folder / name

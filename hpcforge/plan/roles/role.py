@@ -205,7 +205,7 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
         lies = "is in both" if names else "is in neither of"
         raise _WrongFileError(
             f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}",
-            "remove one of them" if names else "write one of them: the second is rendered",
+            "remove one" if names else "write one of them: the second is rendered",
         )
     return file.model_copy(update={"source": names[0]})
 
@@ -316,7 +316,7 @@ def _digest_folder(folder: Path) -> str:
             digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
             digest.update(content)
     except OutsideError as error:
-        raise RoleError.of_file(folder, f"cannot be read: {error}", "copy what a link points to") from error
+        raise RoleError.of_file(folder, f"cannot be read: {error}", "copy the target of a link") from error
     except OSError as error:
         raise RoleError.of_file(folder, f"cannot be read: {error.strerror}") from error
     return digest.hexdigest()

@@ -59,6 +59,7 @@ counts:
   doubled_classes: {ceiling: 5, counts: "classes"}
   docstring_habits: {ceiling: 900, counts: "habits"}
   comment_habits: {ceiling: 900, counts: "habits"}
+  string_habits: {ceiling: 900, counts: "habits"}
   one: {ceiling: 5, counts: "one"}
   any: {ceiling: 5, counts: "Any"}
   json: {ceiling: 5, counts: "Json"}
