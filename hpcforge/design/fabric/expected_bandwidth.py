@@ -181,7 +181,7 @@ def _cut(operation: Operation, label: str, gb_per_s: float, links: str, behind: 
     """Return the bound of a cut with `behind` of `count` GPUs on its near side.
 
     Rings: the message passes each cut once, spread over all links: the outgoing links are the bound. All-to-all: each
-    GPU behind the cut sends (n - g)/n of its bytes across, so busbw is at most out g x (n - 1)/(n - g).
+    GPU behind the cut sends (n - g)/n of its bytes across, so busbw is at most out / g x (n - 1)/(n - g).
     """
     if operation != "all-to-all":
         return Bound(label, gb_per_s, links, _ACROSS)
