@@ -19,6 +19,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import OwnedResources, Plan, Removal
 from hpcforge.run.result import Run
 from hpcforge.run.stages import stages
+from tests.support.plans import with_fields
 
 REHEARSAL = Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml"
 RUN = Run(2, "one", "ops@host", "rehearsal", "0.2.0")
@@ -158,6 +159,6 @@ def test_a_qos_leaves_the_database_once_slurmctld_runs_without_it(compiled: Call
     shorter_plan = planned(compiled, "12", shorter)
     gone = Removal("slurm_accounts", OwnedResources(resources={"associations": ("qos low",)}), wanted=True)
     other = Removal("time", OwnedResources(resources={"files": ("/etc/old",)}), wanted=True)
-    first, *_, last = stages(dataclasses.replace(shorter_plan, removals={"head": (gone, other)}), "head", {}, RUN)
+    first, *_, last = stages(with_fields(shorter_plan, removals={"head": (gone, other)}), "head", {}, RUN)
     assert (first.roles, last.roles) == (("time (removed)",), ("slurm_accounts (removed)",))
     assert last.after == (("head", "slurm_controller"),)
