@@ -164,7 +164,7 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     """Yield impossible or later surprising settings, for any cluster."""
     spec = role.spec
     if not ROLE_NAME.fullmatch(role.name):
-        yield _diagnose(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
+        yield _diagnose(role, f"{role.name!r} is not a valid role name", (), A_ROLE_NAME)
     if role.code is None:
         for key in ("inputs", "rerun_on", "collections", "delete_on_removal"):
             if getattr(spec, key):

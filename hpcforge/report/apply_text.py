@@ -67,8 +67,8 @@ def _by_reason(roles: Sequence[tuple[str, str]]) -> list[str]:
 
 def _left(stays: Sequence[Kept] | None) -> str:
     if stays is None:
-        return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
-    return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"
+        return "nothing of hpcforge's is recorded there: an earlier run may have cleaned it"
+    return "cleaned; the remains are below" if stays else "cleaned; nothing of hpcforge's stays"
 
 
 def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
@@ -125,7 +125,7 @@ def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
     """Return a command for a job on all nodes of its partition in service, or why there is none."""
     person = _somebody(cluster)
     if person is None:
-        return "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}"
+        return "not yet: the blueprint has no user; add one and apply:  users: {ada: {uid: 2001}}"
     partition = next(
         (partition for partition in cluster.slurm.partitions if partition.default), cluster.slurm.partitions[0]
     )
@@ -227,9 +227,9 @@ def _verdict(verdict: Verdict, command: str) -> Iterator[str]:
 def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
     """For whose sake a run was, and what of its node set it leaves out."""
     if run.why == "limited":
-        return f"not tested now: {fold(run.untested)}, not among the nodes that were asked for"
+        return f"not tested now: {fold(run.untested)}, not among the selected nodes"
     partners = [node for node in run.nodes if node not in run.changed]
-    reason = "what jobs need of other nodes changed: a node of each kind was tested"
+    reason = "another node that jobs need changed: a node of each kind was tested"
     if run.changed:
         reason = f"{fold(run.changed)} changed" + (f", tested with {fold(partners)}" if partners else "")
     before = recorded.of(SmokeTest(run.tests[0], run.span, 0))
@@ -268,7 +268,7 @@ def _since(record: KeptVerdicts, away: Collection[str]) -> str:
     if record.changed:
         return f"{fold(record.changed)} changed since and has not been tested"
     if not record.served:
-        return "what jobs need of other nodes changed since and has not been tested"
+        return "another node that jobs need changed since, and was not tested"
     if record.part is not None:
         return f"{fold(record.part.nodes)} tested again since"
     return "nothing changed since"

@@ -36,7 +36,7 @@ def _names(names: Sequence[str]) -> str:
 
 def _sum(report: CablingReport) -> str:
     moves = f"{report.moves} {'thing' if report.moves == 1 else 'things'} to do" if report.findings else "as drawn"
-    unchecked = f", {report.unchecked} not checked: neither end was asked" if report.unchecked else ""
+    unchecked = f", {report.unchecked} not checked: neither end was queried" if report.unchecked else ""
     return (
         f"{report.as_drawn} cables are as drawn{unchecked}: {moves}"
         if report.findings

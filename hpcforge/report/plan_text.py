@@ -147,7 +147,7 @@ def _smoke(plan: Plan) -> Iterator[str]:
             yield from (_head("smoke tests", fold(run.nodes), f"({run.why})"), _entry(f"~ {tests} on all of it"), "")
             continue
         partners = [node for node in run.nodes if node not in run.changed]
-        reason = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
+        reason = f"{fold(run.changed)} changed" if run.changed else "another node that jobs need changed"
         together = f", with {fold(partners)}" if partners and run.changed else ""
         rest = f"; not on {fold(run.untested)}" if run.untested else ""
         yield from (_head("smoke tests", fold(run.nodes), f"({reason})"), _entry(f"~ {tests}{together}{rest}"), "")
@@ -188,14 +188,14 @@ def _goes(removals: Sequence[Removal]) -> list[str]:
     for removal in removals:
         owns, stays = removal.owns, {(kept.kind, name) for kept in removal.stays for name in kept.names}
         if owns.on_remove == "keep" and not removal.wanted:
-            lines.append(_entry(f"- {removal.role}: all of it stays, and is no longer watched"))
+            lines.append(_entry(f"- {removal.role}: everything stays, and hpcforge watches it no longer"))
             continue
         lines += [_entry(f"- {removal.role}: unit {name}: stop") for name in owns.units if ("unit", name) not in stays]
         removed: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
         for kind in reversed(TABLE):
             names = [name for name in owns.resources.get(kind.name, ()) if (kind.singular, name) not in stays]
             removed[kind.early] += map(TYPES[kind.name].removal_line, names)
-        trees = [f"{path}, with all that is in it" for path in owns.trees]
+        trees = [f"{path}, with its content" for path in owns.trees]
         lines += [_entry(f"- {removal.role}: {text}") for text in (*removed[False], *trees, *removed[True]) if text]
         if owns.packages:
             lines.append(_entry(f"- {removal.role}: packages {' '.join(owns.packages)}"))
@@ -224,7 +224,7 @@ def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
     return [
         *drained,
         *_goes(leaver.removals),
-        _entry("- everything that hpcforge keeps there"),
+        _entry("- all state of hpcforge there"),
         *_stays(leaver.removals),
     ]
 
@@ -269,7 +269,7 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
         causes = ", ".join("due since an earlier run" if cause == "due" else cause for cause in change.reboot)
         yield _entry(f"! restart of the node, before its checks ({causes})")
     if change.reason == "to be noted":
-        yield _entry("~ all of it is as wanted; the node's record takes note of it")
+        yield _entry("~ already as desired; only the node's record is updated")
 
 
 def _file(file: File, actual: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
@@ -290,7 +290,7 @@ def _file(file: File, actual: ActualState, texts: Mapping[str, str], new_files: 
     if file.text is not None:
         text = actual.get("text")
         if actual["exists"] and text is None:
-            yield "      (what is there is not text, too long to show, or held a secret)"
+            yield "      (the present content is not text, too long to show, or held a secret)"
             return
         yield from map(diff_line, file_diff(text or "", file.shown(texts[file.text])))
 
@@ -358,7 +358,7 @@ def _clock(clock: ClockOff) -> Iterator[str]:
         yield styled(f"{clock.node} is left out", "warn") + f": {clock.said}, too far for {purpose}"
         yield f"  to continue, have its time service set it, or run there: {clock.command}; then apply again"
     elif clock.far:
-        yield f"{clock.node}: {clock.said}; it is set first, and what needs a right clock waits for that"
+        yield f"{clock.node}: {clock.said}; it is set first, and roles that need a right clock wait for it"
     else:
         yield f"{clock.node}: {clock.said}"
 
@@ -371,7 +371,7 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
         lines.append(_entry(f"! {obstacle.role}: {obstacle.said}"))
         lines += [f"      run there: {command}" for command in obstacle.commands]
     for names, body in _alike(nodes).items():
-        yield f"{names}: left out, and nothing is done there until this is out of the way:"
+        yield f"{names}: left out, and nothing is changed there until this is resolved:"
         yield from body
 
 

@@ -192,7 +192,7 @@ class _Session:
         out = stale_nodes(made, present)
         if out and self.options.strict:
             names = ", ".join(out)
-            raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.options.plan_again}")
+            raise UsageError(f"{names}: changed since the plan was made", f"make a new one: {self.options.plan_again}")
         return drop_nodes(made, out, present), out
 
     def _look(self) -> tuple[Survey, Plan]:

@@ -65,7 +65,7 @@ reject rejectattr reverse select selectattr sort title tojson trim truncate uniq
 class TooMuchError(TemplateRuntimeError):
     """A text or an expression takes more steps or space than allowed."""
 
-    hint = "a role renders what a cluster of this size needs: loop over less, or make smaller texts"
+    hint = "loop over less, or make smaller texts: the limit is ample for a cluster of this size"
 
 
 class Meter:

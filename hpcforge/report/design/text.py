@@ -160,9 +160,9 @@ def _totals(design: Design) -> Iterator[str]:
     power, cooling = design.power, design.cooling
     lines = [f"{clean(design.name)}: {kw(power.it_w)} of equipment at maximum"]
     if power.unknown:
-        lines[0] += f", without {clean(','.join(power.unknown))}, whose power is not known"
+        lines[0] += f", without {clean(','.join(power.unknown))}, of unknown power"
     if design.has_site:
-        total = "not known: no pue is given" if power.total_w is None else kw(power.total_w)
+        total = "unknown: pue is not set" if power.total_w is None else kw(power.total_w)
         terms = f" = {kw(power.it_w)} x {power.diversity:g} diversity x {power.pue:g} PUE" if power.pue else ""
         limit = f", limit {kw(power.limit_w)}" if power.limit_w is not None else ""
         lines.append(f"site total     {total}{terms}{limit}")

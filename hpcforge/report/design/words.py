@@ -220,7 +220,7 @@ def made_of(file_system: FileSystemDesign) -> str:
         for lot in file_system.drives
     ]
     if file_system.group is None:
-        return f"{', '.join(lots)}; how they are put together (`raid`) is not said"
+        return f"{', '.join(lots)}; `raid` is not set"
     groups = plural(sum(lot.groups for lot in file_system.drives), "group")
     spare = f", {file_system.left_over} left over" if file_system.left_over else ""
     return f"{', '.join(lots)} in {groups} of {file_system.group}{spare}"

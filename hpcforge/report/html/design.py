@@ -134,7 +134,7 @@ def _judgement(design: Design, counts: Mapping[Severity, int]) -> tuple[str, str
         return "No site is described, so no room was designed", "warn"
     kind = "warn" if counts["warning"] else "good"
     if counts["not-checked"]:
-        return "This design holds in all that was checked", kind
+        return "This design passes every check", kind
     return "This design holds, with warnings" if counts["warning"] else "This design holds", kind
 
 

@@ -269,7 +269,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     text = site.blueprint.read_text()
     site.blueprint.write_text(text[: text.index("    urgent:")] + text[text.index("users:\n  ada") :])
     gone = site.cli("plan", "BLUEPRINT").stdout
-    assert "- slurm_accounts: all of it stays, and is no longer watched" in gone
+    assert "- slurm_accounts: everything stays, and hpcforge watches it no longer" in gone
     assert "= stays: /var/lib/mysql: the accounting database" in gone
     assert applied(site).returncode == 0
     assert planned(site) == {}

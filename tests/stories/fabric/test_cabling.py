@@ -168,7 +168,7 @@ def test_live_lldp(switches: Switches) -> None:
     """Asked over hpcforge's own connections, while cables are moved."""
     design = switches.design
     switches.plug(design.links)
-    clean = "6 cables are as drawn, 2 not checked: neither end was asked\n"
+    clean = "6 cables are as drawn, 2 not checked: neither end was queried\n"
     done = switches.settled(clean)
     assert (done.returncode, done.stdout) == (0, clean), done
     until = time.monotonic() + 60
@@ -181,7 +181,7 @@ def test_live_lldp(switches: Switches) -> None:
         assert re.search(rf"SysName: +{name}\n", told) and re.search(r"PortID: +ifname eno1\n", told), told
 
     switches.plug(swapped(design.links, PortName("n2", "inband link 1"), PortName("n2", "inband link 2")))
-    others = "4 cables are as drawn, 2 not checked: neither end was asked: 2 things to do\n"
+    others = "4 cables are as drawn, 2 not checked: neither end was queried: 2 things to do\n"
     done = switches.settled("swapped: the cables in n2 inband link ", others)
     assert done.returncode == 7, done
     assert done.stdout.endswith(others), done

@@ -88,7 +88,7 @@ def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
     site.restore()
     planned = site.run("plan")
     assert planned.returncode == 2
-    assert "no longer wanted  n[01-02]\n  - maker: /opt/maker, with all that is in it\n" in planned.stdout
+    assert "no longer wanted  n[01-02]\n  - maker: /opt/maker, with its content\n" in planned.stdout
     assert "  = stays: /var/maker: its state\n" in planned.stdout
     done = site.apply()
     assert "stays on n[01-02]:\n  /var/maker: its state\n" in done.stdout
@@ -130,7 +130,7 @@ def test_a_sites_role_goes_as_it_says_or_the_plan_says_that_it_stays(
     assert planned.returncode == 2
     assert "no longer wanted  n02\n" in planned.stdout
     assert (
-        f"  = stays: {stays}" if stays else "  - site_motd: /etc/site-made, with all that is in it"
+        f"  = stays: {stays}" if stays else "  - site_motd: /etc/site-made, with its content"
     ) in planned.stdout
     done = site.apply()
     assert ("stays on n02:\n  " + stays if stays else "n02") in done.stdout
@@ -144,7 +144,7 @@ def test_what_apply_would_refuse_is_said_before_and_its_node_left_out(site: Site
     planned = site.run("plan")
     assert planned.returncode == 5
     for said in (
-        "n02: left out, and nothing is done there until this is out of the way:\n",
+        "n02: left out, and nothing is changed there until this is resolved:\n",
         "  ! ground: directory /var/lib/faults: /var/lib/faults is a symbolic link where a directory is expected;",
         "  ! ground: account fora: uid and gid 3001 for 'fora' belong to 'squatter' on this node; choose another",
         "      run there: usermod --uid 3002 squatter\n",

@@ -453,7 +453,7 @@ def test_a_test_of_some_nodes_leaves_the_verdict_on_the_others(site: Site) -> No
     done = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--limit", "w[01-02]", "--limit", "head")
     assert done.returncode == 0
     assert "allreduce  passed  4 ranks on w[01-02]  " in done.stdout
-    assert "  not tested now: w03, not among the nodes that were asked for\n" in done.stdout
+    assert "  not tested now: w03, not among the selected nodes\n" in done.stdout
     assert kept(site)["nodes"] == ["w01", "w02", "w03"]
     none = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--limit", "head")
     assert (none.returncode, none.stderr) == (

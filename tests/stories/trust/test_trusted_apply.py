@@ -375,7 +375,7 @@ def test_a_plan_made_before_is_done_later_where_it_still_holds(cluster: Cluster,
     cluster.cli("plan", "BLUEPRINT", "-o", plan, code=2)
     cluster.spoil("w02")
     refused = cluster.apply("--plan", plan, "--strict", code=3)
-    assert "w02: not as when the plan was made" in refused
+    assert "w02: changed since the plan was made" in refused
     assert cluster.spoiled() == ["w01", "w02"]
     said = cluster.apply("--plan", plan, code=2)
     assert "w02 is left out: it changed after the plan was made: role " in said

@@ -82,7 +82,7 @@ def test_what_only_has_to_be_noted_is_pending_and_harmless(cluster: Cluster, des
     plan = diff(cluster, desired, {"w1": seen(unowned=["client"])})
     assert plan.pending
     assert plan.changes.disruption("w1") == "none"
-    assert "all of it is as wanted; the node's record takes note of it" in plan_text(plan)
+    assert "already as desired; only the node's record is updated" in plan_text(plan)
 
 
 def test_forced_roles_run_again(cluster: Cluster, desired: Desired) -> None:
@@ -221,8 +221,8 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
     assert "no longer wanted  w1\n  - old: unit old.service: stop\n  - old: file /etc/old\n" in text
     assert "  = stays: package oldd: hpcforge removes none\n" in text
     assert "  - tool: packages toold\n" in text
-    assert "  - name: all of it stays, and is no longer watched\n" in text
-    assert "  - old: /opt/old, with all that is in it\n  - old: account made: lock; its home stays\n" in text
+    assert "  - name: everything stays, and hpcforge watches it no longer\n" in text
+    assert "  - old: /opt/old, with its content\n  - old: account made: lock; its home stays\n" in text
     assert "hers: lock" not in text
     assert "ran.service: stop" not in text
     assert "  = stays: unit ran.service: it ran before\n" in text
@@ -257,7 +257,7 @@ def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster,
     assert exit_code(plan) == Exit.FAILED
     text = plan_text(plan)
     assert (
-        "w1: left out, and nothing is done there until this is out of the way:\n"
+        "w1: left out, and nothing is changed there until this is resolved:\n"
         f"  ! client: account ada: {UID}\n      run there: usermod --uid 2002 bob\n" in text
     )
     assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
@@ -285,7 +285,7 @@ def test_a_check_that_has_to_pass_first_leaves_its_node_out(cluster: Cluster, de
 def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluster: Cluster, desired: Desired) -> None:
     plan = diff(cluster, desired, {"w1": in_the_way(), "w2": in_the_way("w2")})
     text = plan_text(plan)
-    assert "w[1-2]: left out, and nothing is done there" in text
+    assert "w[1-2]: left out, and nothing is changed there" in text
     assert text.endswith("Nothing to do on 0 nodes; left out: w[1-2].\n")
     assert exit_code(plan) == Exit.FAILED
 

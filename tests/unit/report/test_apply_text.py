@@ -61,9 +61,9 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
         ["w7", "skipped", "munge, slurm (munge on w1 failed)"],
         ["w8", "drained", "CPUs 1, declared 2; to accept it, under overrides:  w8: {sockets: 1}"],
         ["w9", "not scheduled", "down: Kernel panic"],
-        ["w20", "left", "cleaned; what stays there is below"],
-        ["w22", "left", "cleaned; nothing that hpcforge put there stays"],
-        ["w23", "left", "nothing of hpcforge's was known there: an earlier run may have cleaned it"],
+        ["w20", "left", "cleaned; the remains are below"],
+        ["w22", "left", "cleaned; nothing of hpcforge's stays"],
+        ["w23", "left", "nothing of hpcforge's is recorded there: an earlier run may have cleaned it"],
         [
             "w21",
             "left behind",
@@ -124,7 +124,7 @@ PEOPLE = REHEARSAL.read_text().partition("users:\n")[2].partition("\nacceptance:
         (
             {},
             [(TESTS, ""), (f"users:\n{PEOPLE}", "")],
-            "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}",
+            "not yet: the blueprint has no user; add one and apply:  users: {ada: {uid: 2001}}",
         ),
     ],
 )

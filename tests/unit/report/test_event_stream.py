@@ -92,7 +92,7 @@ def test_the_table_tells_the_stories_of_nodes_that_did_not_go_through() -> None:
     gone = (Leaving("w8", "10.0.0.8", True, None), Leaving("w9", "10.0.0.9", True, "no route"))
     text = nodes_table(plan(nodes=("w1", "w2"), leaving=gone), result, None)
     assert "w1     deferred     jobs still run there: 12; apply again later\n" in text
-    assert "w8     left         nothing of hpcforge's was known there: an earlier run may have cleaned it\n" in text
+    assert "w8     left         nothing of hpcforge's is recorded there: an earlier run may have cleaned it\n" in text
     assert "w9     left behind  the cluster has forgotten it (no route), but it keeps its keys: " in text
 
 

@@ -51,7 +51,7 @@ def test_a_node_that_fell_out_and_nodes_that_were_not_asked_for_are_named() -> N
     verdict = replace(passed("allreduce", "w01"), left_out={"w02": "drained: bad fan"})
     assert text(Verified((Reached(run, verdict),), fell_out={"w02": "drained: bad fan"})) == [
         "allreduce  passed  2 ranks on w01  (gloo, CPU; torch 2.13)  left out: w02 (drained: bad fan)",
-        "  not tested now: w03, not among the nodes that were asked for",
+        "  not tested now: w03, not among the selected nodes",
         "w02 fell out while it was tested: drained: bad fan",
         "  next: scontrol show node w02",
     ]
@@ -70,7 +70,7 @@ def test_what_waits_is_named_with_whose_job_it_is_and_what_to_type_then() -> Non
 def test_what_stands_is_told_with_its_age() -> None:
     assert text(Verified(recorded=BEFORE))[0] == "verdicts of 2 h 0 min ago (nothing changed since):"
     served = BEFORE.changed((), served=False)
-    assert "what jobs need of other nodes changed since" in text(Verified(recorded=served))[0]
+    assert "another node that jobs need changed since" in text(Verified(recorded=served))[0]
     assert "w01 was there then, and is away now" in text(Verified(recorded=BEFORE), ("w01",))[0]
 
 

@@ -43,7 +43,7 @@ def test_a_resource_that_cannot_be_compared_leaves_its_node_out() -> None:
     _, plan = printed.look()
     assert exit_code(plan) == Exit.FAILED
     assert plan.state.refused[ODD].startswith("client: volume scratch: cannot be compared: No module named 'odd'")
-    assert f"{ODD}: left out, and nothing is done there" in plan_text(plan)
+    assert f"{ODD}: left out, and nothing is changed there" in plan_text(plan)
     applied, ended = printed.apply()
     assert applied.state.refused.keys() == {ODD}
     assert ended.outcomes[ODD]["client"].status == "failed"

@@ -27,10 +27,10 @@ HELD = HostFault(
     ("package chrony: it is on hold",), "printed",
 )  # fmt: skip
 OUTPUT = """\
-w01: left out, and nothing is done there until this is out of the way:
+w01: left out, and nothing is changed there until this is resolved:
   ! time: package chrony: it is broken
       run there: dpkg --configure -a
-w02: left out, and nothing is done there until this is out of the way:
+w02: left out, and nothing is changed there until this is resolved:
   ! time: package chrony: it is on hold
       run there: apt-mark unhold chrony
 w02-b: done

@@ -111,7 +111,7 @@ def test_clean(port: str, managed: bool, tmp_path: Path) -> None:
     done = verify(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     # the two peer links are between switches, which nobody asked
-    assert done.stdout == f"{len(DESIGN.links) - 2} cables are as drawn, 2 not checked: neither end was asked\n"
+    assert done.stdout == f"{len(DESIGN.links) - 2} cables are as drawn, 2 not checked: neither end was queried\n"
 
 
 def spell(folder: Path, name: Callable[[int], str]) -> None:

@@ -144,7 +144,7 @@ def test_backticks_are_code_and_nothing_else() -> None:
 
 def test_verdict_counts_errors_warnings_and_what_was_not_checked() -> None:
     unit = designs.unit()
-    assert "This design holds in all that was checked" in Outline(design_page(unit)).text
+    assert "This design passes every check" in Outline(design_page(unit)).text
     assert "This design does not hold" in design_page(designs.hostile())
     assert "No site is described" in design_page(designs.without_site())
     assert ">This design holds<" in design_page(replace(unit, diagnostics=()))
