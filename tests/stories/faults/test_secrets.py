@@ -42,7 +42,7 @@ from hpcforge.__main__ import main
 from hpcforge.secrets.secret_files import Contents
 
 def put(self, file, found):
-    content = self.of(file)
+    content = self.content(file)
     raise RuntimeError("a mistake of hpcforge's own")
 
 Contents.put = put

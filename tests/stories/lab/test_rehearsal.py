@@ -229,17 +229,17 @@ def test_down_removes_what_a_killed_up_has_left(rehearsal: Rehearsal, after_s: f
     name = f"{rehearsal.name}-k"
     program = f"""
 from pathlib import Path
-from hpcforge.lab.lab import LabNode, up
-nodes = [LabNode("head", "10.77.0.10"), LabNode("w01", "10.77.0.11")]
+from hpcforge.lab.lab import LabNode, UpRequest, up
+nodes = (LabNode("head", "10.77.0.10"), LabNode("w01", "10.77.0.11"))
 print("go", flush=True)
-up(nodes, name={name!r}, cidr_wanted="10.77.0.0/24", login_user="ops", release="12", blueprint=Path("b.yaml"),
-   progress=print)
+up(UpRequest({name!r}, nodes, "10.77.0.0/24", "ops", "12", Path("b.yaml")), print)
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "go\n"
         time.sleep(after_s)
         process.kill()
+    assert process.returncode == -signal.SIGKILL  # it was at work
     lab = labs.load(name)
     said: list[str] = []
     labs.down(name, None, said.append)
