@@ -129,9 +129,7 @@ def test_a_sites_role_goes_as_it_says_or_the_plan_says_that_it_stays(
     planned = site.run("plan")
     assert planned.returncode == 2
     assert "no longer wanted  n02\n" in planned.stdout
-    assert (
-        f"  = stays: {stays}" if stays else "  - site_motd: /etc/site-made, with its content"
-    ) in planned.stdout
+    assert (f"  = stays: {stays}" if stays else "  - site_motd: /etc/site-made, with its content") in planned.stdout
     done = site.apply()
     assert ("stays on n02:\n  " + stays if stays else "n02") in done.stdout
     assert site.inside("n02", "ls /etc/site-made 2>/dev/null || true") == there
