@@ -32,7 +32,7 @@ TWO = Volume("scratch", "4a7ad7c7", "/scratch", drives=2, raid=1, quota_gib=5)
         ),
         (TWO, {"exists": True, "quota_gib": 1}, "~ volume scratch  quota of a user 1 GiB -> 5 GiB"),
         (TWO, {"exists": True, "quota_gib": None}, "~ volume scratch  quota of a user none -> 5 GiB"),
-        (ONE, {"exists": True, "quota_gib": 0}, "~ volume scratch  who may write there"),
+        (ONE, {"exists": True, "quota_gib": 0}, "~ volume scratch  write permissions"),
     ],
 )
 def test_a_plan_says_what_is_formatted(volume: Volume, state: ActualState, line: str) -> None:

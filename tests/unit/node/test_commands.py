@@ -51,7 +51,7 @@ def test_output_beyond_the_limit_is_dropped_and_missed(more: int, cut: bool, mon
         (["sh", "-c", "echo no room >&2; exit 2"], "exit status 2: no room"),
         (["sh", "-c", "echo printed; exit 2"], "exit status 2: printed"),
         (["sh", "-c", "exit 2"], "exit status 2"),
-        (["hpcforge-no-such-program"], "no program 'hpcforge-no-such-program'"),
+        (["hpcforge-no-such-program"], "program 'hpcforge-no-such-program' does not exist"),
         (["/etc"], "'/etc'"),  # which is no program
     ],
 )

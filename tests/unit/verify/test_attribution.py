@@ -107,7 +107,7 @@ def test_a_node_with_another_program_is_named_and_others_are_counted() -> None:
     assert altered(Transcript()) is None
     blame = altered(Transcript(changed={"w2": "allreduce.py", "w1": "allreduce.py", "w3": "x.py"}))
     assert blame is not None
-    assert (blame.node, blame.detail.endswith("; so on 2 more nodes")) == ("w2", True)
+    assert (blame.node, blame.detail.endswith("; the same on 2 more nodes")) == ("w2", True)
     alone = altered(Transcript(changed={"w2": "allreduce.py"}))
     assert alone is not None and "more nodes" not in alone.detail
 
@@ -149,7 +149,7 @@ def test_last_words_are_slurms_or_those_of_the_program() -> None:
     ran = Completed(2, "", "a\nlast\n")
     assert last_words(Transcript(), ran).endswith("exit code 2: last")
     assert last_words(Transcript(slurm_errors=("refused",)), ran).endswith("exit code 2: refused")
-    assert last_words(Transcript(), Completed(2, "", "")).endswith("exit code 2: without a word")
+    assert last_words(Transcript(), Completed(2, "", "")).endswith("exit code 2: without output")
 
 
 @pytest.mark.parametrize(
