@@ -60,7 +60,9 @@ class Styled(str):
 
 def styled(text: str, style: Style) -> Styled:
     """Return the text in a style."""
-    return Styled([(text, style)])
+    made = str.__new__(Styled, text)
+    made.parts = ((text, style),) if text else ()
+    return made
 
 
 def state(word: str) -> str:

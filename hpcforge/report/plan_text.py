@@ -12,7 +12,7 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
-from hpcforge.plan.plan import Change, Install, Kept, Leaving, Obstacle, Plan, Removal
+from hpcforge.plan.plan import Change, Install, Kept, Leaving, Obstacle, Plan, Removal, Step
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
 from hpcforge.report.text import by_reason, duration, lines_text, one_line, plural
@@ -82,15 +82,7 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
     for nodes, body in _alike(renamed).items():
         lines += [_head("take over", nodes, "(renamed to a name beside it, with the time)"), *body, ""]
     for step in plan.changes.steps:
-        shown: dict[
-            tuple[int, ...], tuple[str, ...]
-        ] = {}  # nodes that are alike have the same objects in their changes
-        bodies = {}
-        for node, change in step.changes.items():
-            key = tuple(map(id, change.but_needs))
-            if key not in shown:
-                shown[key] = (_why(change), *_body(change, plan, new_files, longest))
-            bodies[node] = shown[key]
+        bodies = _bodies(step, plan, new_files, longest)
         for nodes, body in _alike(bodies).items():
             lines += [_head(step.role, nodes, body[0]), *body[1:], ""]
     if plan.changes.drains:
@@ -101,6 +93,20 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
     lines += _notes(plan)
     lines.append(plan_summary(plan))
     return lines_text(lines)
+
+
+def _bodies(step: Step, plan: Plan, new_files: bool, longest: int | None) -> dict[str, tuple[str, ...]]:
+    """Return the lines of each node's change. Equal ones are one object: nodes may be thousands."""
+    shown: dict[tuple[int, ...], tuple[str, ...]] = {}  # nodes that are alike have the same objects in their changes
+    distinct: dict[tuple[str, ...], tuple[str, ...]] = {}
+    bodies = {}
+    for node, change in step.changes.items():
+        key = tuple(map(id, change.but_needs))
+        if key not in shown:
+            body = (_why(change), *_body(change, plan, new_files, longest))
+            shown[key] = distinct.setdefault(body, body)
+        bodies[node] = shown[key]
+    return bodies
 
 
 def _head(subject: str, nodes: str, *more: str) -> str:
