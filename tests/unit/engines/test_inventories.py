@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,37 +18,12 @@ from hpcforge.engines.inventories import (
     unsafe,
 )
 from hpcforge.engines.tasks import Target
-
-HOSTILE: dict[str, Any] = {
-    "text": "{{ 7 * 6 }} {% raw %} # ' \" : - !vault | >",
-    "odd": "\u2028\u2029\x85\x7f\t\n é \U0001f600 \x00",
-    "deep": {"{{ key }}": ["{{ lookup('pipe', 'id') }}", 1, 2.5, True, None, {"a": "%}"}]},
-    "yes": "yes",
-    "number": "0640",
-}
-
-
-def _read_by_ansible(text: str) -> Any:
-    """What Ansible itself makes of a file; strings that it would render are marked."""
-    script = """
-import json, sys
-from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
-from ansible.parsing.utils.yaml import from_yaml
-def shown(value):
-    if isinstance(value, dict):
-        return {str(key): shown(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shown(item) for item in value]
-    return {"rendered": str(value)} if TrustedAsTemplate.is_tagged_on(value) else value
-print(json.dumps(shown(from_yaml(TrustedAsTemplate().tag(sys.stdin.read())))))
-"""
-    done = subprocess.run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+from tests.support.ansible_inputs import HOSTILE, read_by_ansible
 
 
 def test_ansible_renders_no_string_of_inputs() -> None:
-    assert _read_by_ansible(json.dumps(unsafe(HOSTILE))) == HOSTILE
-    assert _read_by_ansible('{"text": "{{ 7 * 6 }}"}') == {"text": {"rendered": "{{ 7 * 6 }}"}}  # what the mark is for
+    assert read_by_ansible(json.dumps(unsafe(HOSTILE))) == HOSTILE
+    assert read_by_ansible('{"text": "{{ 7 * 6 }}"}') == {"text": {"rendered": "{{ 7 * 6 }}"}}  # what the mark is for
 
 
 @pytest.mark.parametrize("key", ["__ansible_unsafe", "__ansible_vault"])
@@ -109,6 +82,6 @@ def test_a_file_of_ansible_is_read_as_it_was_meant() -> None:
     texts = {"long": "ssh-rsa " + "A" * 400, "deep": [{"a b": HOSTILE["text"]}, 1, None, []]}
     text = ansible_file({"n1": {**plain, **texts}}, {"on": ["n1"]})
     assert max(map(len, text.replace("A" * 400, "").splitlines())) <= 160
-    everything = _read_by_ansible(text)["all"]
+    everything = read_by_ansible(text)["all"]
     assert everything["hosts"]["n1"] == {**{name: {"rendered": value} for name, value in plain.items()}, **texts}
     assert everything["children"] == {"on": {"hosts": {"n1": None}}}

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,32 +11,7 @@ import pytest
 from hpcforge.engines.ansible.play import Host, PlayRole, environment, inventory, playbook, read_role, refusal
 from hpcforge.engines.ansible_events import DONE
 from hpcforge.engines.tasks import Ansible, Target
-
-HOSTILE: dict[str, Any] = {
-    "text": "{{ 7 * 6 }} {% raw %} # ' \" : - !vault | >",
-    "odd": "\u2028\u2029\x85\x7f\t\n é \U0001f600 \x00",
-    "deep": {"{{ key }}": ["{{ lookup('pipe', 'id') }}", 1, 2.5, True, None, {"a": "%}"}]},
-    "yes": "yes",
-    "number": "0640",
-}
-
-
-def _read_by_ansible(text: str) -> Any:
-    """What Ansible itself makes of a file; strings that it would render are marked."""
-    script = """
-import json, sys
-from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
-from ansible.parsing.utils.yaml import from_yaml
-def shown(value):
-    if isinstance(value, dict):
-        return {str(key): shown(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shown(item) for item in value]
-    return {"rendered": str(value)} if TrustedAsTemplate.is_tagged_on(value) else value
-print(json.dumps(shown(from_yaml(TrustedAsTemplate().tag(sys.stdin.read())))))
-"""
-    done = subprocess.run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+from tests.support.ansible_inputs import HOSTILE, read_by_ansible
 
 
 def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:
@@ -60,7 +33,7 @@ def test_each_node_has_its_own_inputs_as_they_are_and_no_input_is_a_way_in() -> 
         return Host(Ansible(name, name, Path("motd"), inputs, 60.0), target)
 
     text = inventory([host("n1", **HOSTILE), host("n2", text="{{ text }}")], Path("/known_hosts"))
-    hosts = _read_by_ansible(text)["all"]["hosts"]
+    hosts = read_by_ansible(text)["all"]["hosts"]
     assert {name: value for name, value in hosts["n1"].items() if not name.startswith("ansible_")} == HOSTILE
     assert {name: value for name, value in hosts["n2"].items() if not name.startswith("ansible_")} == {
         "text": "{{ text }}"
