@@ -88,10 +88,10 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
             _ADDRESS_HINT.format(nowhere[0]),
         )
     user = {node.name: (node.bmc.user if node.bmc else None) or bmcs.user for node in nodes}
-    nobody = [name for name, account in user.items() if account is None]
-    if nobody:
+    without_user = [name for name, account in user.items() if account is None]
+    if without_user:
         raise UsageError(
-            f"the user of the management controller is not known: {fold(nobody)}",
+            f"the user of the management controller is not known: {fold(without_user)}",
             "in the inventory: `bmcs: {user: admin}`",
         )
     password = password_of(site)
