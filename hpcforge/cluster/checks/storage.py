@@ -112,7 +112,7 @@ Findings = Iterator[Finding]
 
 _EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds with an example of a site role
 
-_OURS = {  # options that decide when, and by which program, it is mounted
+_MOUNT_OPTIONS = {  # options that decide when, and by which program, it is mounted
     "_netdev": "hpcforge mounts it after the network is up",
     "auto": "hpcforge mounts it at every start",
     "defaults": "it is not a mount option",
@@ -207,8 +207,8 @@ def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> 
             yield Finding(
                 (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {danger}", "leave it out"
             )
-        elif word in _OURS or word.startswith(("x-", "comment")):
-            reason = _OURS.get(word, "hpcforge writes the unit itself")
+        elif word in _MOUNT_OPTIONS or word.startswith(("x-", "comment")):
+            reason = _MOUNT_OPTIONS.get(word, "hpcforge writes the unit itself")
             yield Finding((*loc, "options", place), f"`{option}` cannot be set here: {reason}", "leave it out")
         elif first_of.setdefault(word, option) != option or option in file_system.options[:place]:
             yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{first_of[word]}`")

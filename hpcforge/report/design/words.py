@@ -190,7 +190,7 @@ def loss_text(loss: Loss, fabric: FabricDesign) -> str:
 
 
 def holds(file_system: FileSystemDesign) -> str:
-    """`279.4 TiB of 400.0 TiB needed`; what all drives hold, where nothing is said of groups."""
+    """Return `279.4 TiB of 400.0 TiB needed`; the size of all drives if no groups are set."""
     needed = f", {write_tib(file_system.needed_tib)} needed" if file_system.needed_tib is not None else ""
     if file_system.capacity_tib is not None:
         return write_tib(file_system.capacity_tib) + needed
