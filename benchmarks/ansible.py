@@ -18,7 +18,8 @@ from pathlib import Path
 import converge
 import converge_resources as resources
 import converge_tools as tools
-from converge_tools import Bench, BenchmarkError, Cost
+from converge_tools import Bench, BenchmarkError
+from rounds import Cost
 
 _CIDR = "10.77.0.0/24"
 _ROLE_YAML = (

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rounds import Cost
+
 from hpcforge.lab import lab as labs
 
 BIN = Path(sys.executable).parent
@@ -24,21 +26,6 @@ _LONGEST_S = 1800
 
 class BenchmarkError(Exception):
     """A tool failed, so there is nothing to measure."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one run of a tool took: wall and CPU seconds, and the memory of all its processes at its highest, MiB.
-
-    `nodes_cpu_s` is what the nodes spent on it, all together: unlike wall, it hardly depends on what else this machine
-    does. `processes` is how many of them there were at most.
-    """
-
-    wall_s: float
-    cpu_s: float
-    memory_mib: float
-    nodes_cpu_s: float
-    processes: int = 0
 
 
 @dataclass(frozen=True)
