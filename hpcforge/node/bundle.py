@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import hashlib
 import json
 import re
 import shlex
@@ -18,7 +19,6 @@ from typing import Any
 
 from hpcforge.kinds import KINDS, PACKAGE_MANAGERS
 from hpcforge.node.contact import FIRST_CONTACT
-from hpcforge.node.obstacles import OF_PACKAGES, SUBJECTS
 from hpcforge.node.verbs import VERBS, Verb
 
 _ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +27,9 @@ _FORMS = "hpcforge.node.schemas"
 # Modules that are imported by their names in a table, by the import that needs them.
 _ROWS = {
     "hpcforge.node.kinds.handler": [f"hpcforge.node.kinds.{kind}" for kind in KINDS],
-    "hpcforge.node.obstacles": [f"hpcforge.node.obstacles.{name}" for name in SUBJECTS if name not in OF_PACKAGES],
+    "hpcforge.node.obstacles": [
+        f"hpcforge.node.obstacles.{path.stem}" for path in Path(__file__).with_name("obstacles").glob("[a-z]*.py")
+    ],
     "hpcforge.node.package_manager": [f"hpcforge.node.package_manager.{name}" for name in PACKAGE_MANAGERS],
 }
 # The loader makes this package, which has no code.
@@ -38,7 +40,7 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
 # Without line breaks: any login shell passes it on.
 LOADER = (
     "import binascii,json,sys,zlib; document=json.loads(sys.stdin.buffer.read()); "
-    "document['modules']=json.loads(zlib.decompress(binascii.a2b_base64(document['modules']))); "
+    "document['modules'],document['digests']=json.loads(zlib.decompress(binascii.a2b_base64(document['modules']))); "
     "scope={'__name__':'hpcforge.node.start'}; "
     "exec(document['modules']['hpcforge.node.start'],scope); scope['start'](document)"
 )
@@ -115,8 +117,18 @@ def payload(request: Mapping[str, Any]) -> str:
 @cache
 def packed(verb: str) -> str:
     """Return the modules that a request of this verb needs, in the loader's form: a third of the size."""
-    texts = {name: bare(text) for name, text in needed(verb).items()}
-    return base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
+    return pack({name: _bare_source(name) for name in needed(verb)})
+
+
+def pack(texts: Mapping[str, str]) -> str:
+    """Return sources by name in the loader's form, with the digest of each."""
+    digests = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
+    return base64.b64encode(zlib.compress(json.dumps([texts, digests]).encode())).decode()
+
+
+@cache
+def _bare_source(module: str) -> str:
+    return bare(sources()[module])
 
 
 def bare(source: str) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import Request
 
 
-def main(data: object) -> None:
-    """Answer a received request on standard output. An invalid one is refused before anything else."""
+def main(data: object, after: Callable[[], None] = lambda: None) -> None:
+    """Answer a request on standard output, then call `after`. An invalid one is refused before anything else."""
     os.umask(0o022)
     user = os.environ.get("SUDO_USER", "")
     os.environ.clear()
@@ -34,9 +34,10 @@ def main(data: object) -> None:
         if "limit_s" in request:
             commands.bound(request["limit_s"])
         answer(request, standard_output())
+        after()
         return
     try:
-        _through_spool(request)
+        _through_spool(request, after)
     except Exception as error:
         answer(request, standard_output(), partial(_refuse, error))
 
@@ -67,13 +68,18 @@ def _dispatch(request: Request, report: EventReporter) -> Json | None:
     return facts
 
 
-def _through_spool(request: Request) -> None:
+def _through_spool(request: Request, after: Callable[[], None]) -> None:
     from hpcforge.node import detached  # noqa: PLC0415 - the node compiles only the modules that a request needs
 
     if request["verb"] == "attach":
         detached.attach(request.get("task", ""), request.get("after", 0))
     else:
-        detached.run(request, answer, _roles(request))
+
+        def work(request: Request, emit: Callable[[Json], None]) -> None:
+            answer(request, emit)
+            after()
+
+        detached.run(request, work, _roles(request))
 
 
 def _refuse(error: Exception, _request: Request, _report: EventReporter) -> None:

@@ -1,10 +1,17 @@
 """The first code on a node: makes the received modules importable, then answers the request.
 
+Compiling takes a node longer than all else that an answer costs. So compiled modules are kept in memory (/run), which
+only root can write; each is used only for the source that it was made from. Without them a request takes longer.
+
 Every Python 3 must be able to read this file, at least to report that it is too old.
 """
 
 import importlib.machinery
+import importlib.util
 import json
+import marshal
+import os
+import stat
 import sys
 
 TYPE_CHECKING = False
@@ -12,14 +19,29 @@ if TYPE_CHECKING:
     from typing import Any
 
 OLDEST = (3, 9)
+FOLDER = "/run/hpcforge"
+_RECORDS = "/var/lib/hpcforge"  # only nodes that an apply has changed have it; a plan leaves nothing on others
+_MOST_BYTES = 16 * 2**20
+_MOST_MODULES = 300  # of several releases
 
 
 class BundleFinder:
-    """Finds modules among the received sources, and compiles each at its first import."""
+    """Finds modules among the received sources, and compiles each at its first import.
 
-    def __init__(self, sources: "dict[str, str]") -> None:
+    `digests` identifies the sources. `compiled` has the digest and the code of modules that were compiled before.
+    """
+
+    def __init__(
+        self,
+        sources: "dict[str, str]",
+        digests: "dict[str, str] | None" = None,
+        compiled: "dict[str, tuple[str, bytes]] | None" = None,
+    ) -> None:
         self.sources = sources
         self.packages = {name[:at] for name in sources for at, letter in enumerate(name) if letter == "."}
+        self.digests = digests or {}
+        self.compiled = dict(compiled or {})
+        self.complete = True  # `compiled` has all modules that were imported
 
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
@@ -33,8 +55,89 @@ class BundleFinder:
         """Use Python's default kind of module."""
 
     def exec_module(self, module: "Any") -> None:
-        """Run a module's source in it."""
-        exec(compile(self.sources.get(module.__name__, ""), module.__name__, "exec"), module.__dict__)  # noqa: S102
+        """Run a module in it."""
+        exec(self._code(module.__name__), module.__dict__)  # noqa: S102
+
+    def _code(self, name: str) -> "Any":
+        digest, code = self.compiled.get(name, ("", b""))
+        if digest and digest == self.digests.get(name):
+            return marshal.loads(code)  # noqa: S302 - root's own, see `_read`
+        compiled = compile(self.sources.get(name, ""), name, "exec")
+        if name in self.digests:
+            self.compiled[name] = (self.digests[name], marshal.dumps(compiled))
+            self.complete = False
+        return compiled
+
+    def keep(self) -> None:
+        """Keep the compiled modules for the next request."""
+        if self.complete or os.geteuid() != 0:
+            return
+        try:
+            _write({name: self.compiled[name] for name in sorted(self.compiled)[:_MOST_MODULES]})
+        except OSError:  # memory is full: the next request compiles again
+            return
+        self.complete = True
+
+
+def kept() -> "dict[str, tuple[str, bytes]]":
+    """Return the modules that were compiled on this node before, by name: digest of the source, and code."""
+    try:
+        compiled = marshal.loads(_read())  # noqa: S302
+    except (OSError, EOFError, ValueError, TypeError):
+        return {}
+    return compiled if isinstance(compiled, dict) else {}
+
+
+def _name() -> str:
+    """Return the file's name: bytecode is of one version of Python."""
+    return "program-{}".format(importlib.util.MAGIC_NUMBER.hex())
+
+
+def _open_folder() -> int:
+    """Return a descriptor of root's folder. Raise OSError if another user can change it."""
+    folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _check(folder)
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _check(descriptor: int) -> None:
+    info = os.fstat(descriptor)
+    if info.st_uid != 0 or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError("not only root can change it")
+
+
+def _read() -> bytes:
+    folder = _open_folder()
+    try:
+        file = os.open(_name(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        with os.fdopen(file, "rb") as stream:
+            _check(file)
+            return stream.read(_MOST_BYTES)
+    finally:
+        os.close(folder)
+
+
+def _write(compiled: "dict[str, tuple[str, bytes]]") -> None:
+    """Replace the file at once: another request may read it meanwhile."""
+    if os.path.isdir(_RECORDS) and not os.path.lexists(FOLDER):  # noqa: PTH112 - pathlib takes long to import
+        os.mkdir(FOLDER, 0o700)  # noqa: PTH102
+    folder = _open_folder()
+    temporary = ".{}-{}".format(os.getpid(), _name())
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(file, "wb") as stream:
+                stream.write(marshal.dumps(compiled))
+            os.rename(temporary, _name(), src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(temporary, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
 
 
 def start(document: "Any") -> None:
@@ -45,7 +148,8 @@ def start(document: "Any") -> None:
         end = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
         sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(end) + "\n")
         return
-    sys.meta_path.insert(0, BundleFinder(document["modules"]))
+    finder = BundleFinder(document["modules"], document.get("digests"), kept())
+    sys.meta_path.insert(0, finder)
     from hpcforge.node.main import main  # noqa: PLC0415 - a received module, not importable before
 
-    main(document["request"])
+    main(document["request"], finder.keep)

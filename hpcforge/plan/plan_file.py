@@ -14,9 +14,8 @@ from dataclasses import fields, make_dataclass
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter
-
 from hpcforge import __version__
+from hpcforge.adapters import adapter
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import FIELDS, Changes, ClusterState, Plan, Policy
 
@@ -25,6 +24,7 @@ _HEADER_LIMIT = 4096  # bytes
 _PARTS = {"changes": Changes, "state": ClusterState, "policy": Policy}
 
 
+@cache
 def _file_type() -> Any:
     """Return a dataclass with the fields of the plan's parts, in the order of `FIELDS`."""
     entries: dict[str, tuple[str, Any, Any]] = {}
@@ -32,10 +32,6 @@ def _file_type() -> Any:
         hints = get_type_hints(part)
         entries |= {entry.name: (entry.name, hints[entry.name], copy(entry)) for entry in fields(part)}
     return make_dataclass("PlanFile", [entries[name] for name in FIELDS])
-
-
-_FILE = _file_type()
-_PLAN = TypeAdapter(_FILE)
 
 
 class PlanFileError(ExpectedError):
@@ -47,7 +43,7 @@ class PlanFileError(ExpectedError):
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:
     """Return the file's content: the whole plan, with old and new texts of files, without secrets."""
-    body = _PLAN.dump_json(_FILE(**plan.flat))
+    body = adapter(_file_type()).dump_json(_file_type()(**plan.flat))
     header = {
         "hpcforge_plan": _FORMAT,
         "cluster": plan.cluster,
@@ -73,7 +69,7 @@ def load_plan(data: bytes, key: bytes) -> Plan:
     body, seal = rest.removesuffix(b"\n"), header.pop("hmac", None)
     if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), _seal(header, body, key).encode()):
         raise PlanFileError("this plan was edited, or belongs to another cluster")
-    flat = _PLAN.validate_json(body)
+    flat = adapter(_file_type()).validate_json(body)
     parts = {
         name: part(**{entry.name: getattr(flat, entry.name) for entry in fields(part)}) for name, part in _PARTS.items()
     }
@@ -95,7 +91,9 @@ def _seal(header: dict[str, Any], body: bytes, key: bytes) -> str:
 @cache
 def _shape() -> str:
     """Return a digest of the plan's types. It changes with every new, removed or retyped field."""
-    return hashlib.sha256(json.dumps(_bare(_PLAN.json_schema()), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_bare(adapter(_file_type()).json_schema()), sort_keys=True).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _bare(schema: Any) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
 from importlib import import_module
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError
 
+from hpcforge.adapters import adapter
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.roles.render import Template
@@ -19,18 +20,12 @@ from hpcforge.plan.roles.render import Template
 TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}").RESOURCE for name in KINDS}
 
 
-@cache
-def _adapter(value_type: Any) -> TypeAdapter[Any]:
-    """Return the adapter from plain data to this type. It raises ValueError for invalid data."""
-    return TypeAdapter(value_type)
-
-
 def _load(value: Any) -> Resource:
     if isinstance(value, Resource):
         return value
     data = dict(value)
     resource_type: Any = TYPES[data.pop("kind")]
-    resource: Resource = _adapter(resource_type).validate_python(data)
+    resource: Resource = adapter(resource_type).validate_python(data)
     return resource
 
 
@@ -38,12 +33,22 @@ def _dump(resource: Resource) -> dict[str, Any]:
     return {"kind": resource.kind, **asdict(resource)}
 
 
+@dataclass(frozen=True)
+class _Schemas:
+    """The JSON Schema of a resource: that of each kind."""
+
+    def __get_pydantic_json_schema__(self, *_: Any) -> dict[str, Any]:
+        """Return them for pydantic, which asks only for a schema that is printed or digested."""
+        types: dict[str, Any] = {**TYPES}
+        return {name: adapter(resource_type).json_schema() for name, resource_type in types.items()}
+
+
 # A resource of any kind, in the form of a plan file.
 AnyResource = Annotated[
     Resource,
     PlainValidator(_load),
     PlainSerializer(_dump),
-    WithJsonSchema({name: TypeAdapter(resource_type).json_schema() for name, resource_type in TYPES.items()}),
+    _Schemas(),
 ]
 
 
@@ -76,7 +81,7 @@ def _types(resource_type: type[Resource]) -> dict[str, Any]:
 
 def _typed(name: str, hint: Any, value: Any) -> Any:
     try:
-        return _adapter(hint).validate_python(value)
+        return adapter(hint).validate_python(value)
     except ValidationError as error:
         raise ValueError(f"{name}: {error.errors()[0]['msg']}: {value!r}") from None
 

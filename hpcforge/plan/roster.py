@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
+from hpcforge.adapters import adapter
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.public_keys import HostKey
 from hpcforge.cluster.model import Cluster
@@ -74,9 +75,6 @@ class KnownMachine(NamedTuple):
     host_keys: tuple[str, ...]
 
 
-_ROSTER = TypeAdapter(Roster)
-
-
 def parse_roster(text: str | None, cluster: str) -> Roster:
     """Parse the text of a `roster_document`; return an empty roster without one. Raises no exception."""
     if text is None:
@@ -88,7 +86,7 @@ def parse_roster(text: str | None, cluster: str) -> Roster:
             return Roster(problem=f"written by a newer hpcforge (schema {version})", newer=True)
         if document["checksum"] != _checksum(document):
             return Roster(problem=f"damaged ({len(text)} characters)")
-        roster = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
+        roster: Roster = adapter(Roster).validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
     except ValidationError as error:
         first = error.errors()[0]
         return Roster(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")

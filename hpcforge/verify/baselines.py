@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from hpcforge.adapters import adapter
 from hpcforge.verify.step_output import finite
 
 VERIFICATIONS_PATH = "/var/lib/hpcforge/verifications.json"  # on the head
@@ -117,11 +118,6 @@ def dump(verifications: Verifications) -> str:
             usual.clear()
 
 
-_BASELINES = TypeAdapter(tuple[Baseline, ...])
-_RUNS = TypeAdapter(tuple[PastVerification, ...])
-_USUAL = TypeAdapter(dict[str, SavedTest])
-
-
 def load(text: str | None) -> Verifications:
     """Read text of `dump`; None: no records yet. Unreadable text gives a `problem`, never an exception."""
     if text is None:
@@ -131,9 +127,9 @@ def load(text: str | None) -> Verifications:
         if document["schema_version"] != SCHEMA_VERSION:
             return Verifications(problem="written by another version of hpcforge")
         verifications = Verifications(
-            _BASELINES.validate_python(document["baselines"]),
-            _RUNS.validate_python(document["runs"]),
-            _USUAL.validate_python(document.get("usual", {})),
+            adapter(tuple[Baseline, ...]).validate_python(document["baselines"]),
+            adapter(tuple[PastVerification, ...]).validate_python(document["runs"]),
+            adapter(dict[str, SavedTest]).validate_python(document.get("usual", {})),
         )
     except ValidationError as error:
         first = error.errors()[0]

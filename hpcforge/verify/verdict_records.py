@@ -13,8 +13,9 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from hpcforge.adapters import adapter
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.cluster.model import SmokeTest
@@ -115,9 +116,6 @@ def _expanded(text: str) -> tuple[str, ...]:
     return expand(text) if text else ()
 
 
-_RECORDS = TypeAdapter(tuple[KeptVerdicts, ...])
-
-
 def dump(recorded: Recorded) -> str:
     """Return JSON text, without numbers if it would exceed the limit of reading: verdicts come first."""
     text = _written(recorded.kept)
@@ -145,7 +143,7 @@ def load(text: str | None) -> Recorded:
         version = document["schema_version"]
         if version != SCHEMA_VERSION:
             return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
-        records = _RECORDS.validate_python(
+        records = adapter(tuple[KeptVerdicts, ...]).validate_python(
             [{**record, "stands_for": _expanded(record["stands_for"])} for record in document["kept"]]
         )
         for record in records:

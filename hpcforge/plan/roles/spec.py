@@ -26,7 +26,7 @@ _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
 class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ResourceSpec(_Spec):

@@ -22,8 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Self, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
+from hpcforge.adapters import adapter
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, NodeProgram
@@ -90,9 +91,6 @@ class History:
         """Return the last runs, and the number of older ones."""
         left_out = max(0, len(self.runs) - count)
         return History(self.runs[left_out:], self.older + left_out, self.unreadable)
-
-
-_PAST = TypeAdapter(Past)
 
 
 def past(
@@ -305,9 +303,10 @@ def _parsed(line: str) -> Past | None:
         document = json.loads(line)
         if document.get("cut_off"):
             document["started_s"] = document["since_s"]
-        return _PAST.validate_python(document)
+        run: Past = adapter(Past).validate_python(document)
     except (ValidationError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    return run
 
 
 # Verdicts and baselines are kept on the head, where every operator finds them.

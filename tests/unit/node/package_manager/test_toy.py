@@ -4,12 +4,10 @@ The real program answers in a process of its own, as it travels, with the module
 its mount namespace /var/lib is the test's, and each program of apt and dpkg leaves a mark where it is called.
 """
 
-import base64
 import json
 import os
 import subprocess
 import sys
-import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,10 +64,9 @@ class ToyNode:
         assert texts["hpcforge.kinds"].count(ROW) == 1
         texts["hpcforge.kinds"] = texts["hpcforge.kinds"].replace(ROW, WITH_TOY)
         texts["hpcforge.node.package_manager.toy"] = Path(toy.__file__).read_text()
-        modules = base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
         end = subprocess.run(
             ["unshare", "--mount", "sh", "-c", MOUNTED, "sh", str(self.folder), bundle.LOADER],
-            input=json.dumps({"modules": modules, "request": request}),
+            input=json.dumps({"modules": bundle.pack(texts), "request": request}),
             capture_output=True,
             text=True,
             timeout=60,

@@ -1,0 +1,14 @@
+"""pydantic's adapters, each made at its first use: making one takes longer than most commands have use for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+
+@cache
+def adapter(value_type: Any) -> TypeAdapter[Any]:
+    """Return the adapter between plain data and this type, such as a dataclass."""
+    return TypeAdapter(value_type)
