@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 
-from hpcforge import core_dumps
+from hpcforge import process
 
 _REACHES_NODES = ("plan", "apply", "verify", "status", "logs", "trust", "power")
 
 
 def main() -> None:
     """Run one command and exit with its code."""
-    core_dumps.forbid()  # before any secret is read
+    process.forbid_core_dumps()  # before any secret is read
     # A plan of 10,000 nodes has millions of objects that live to the end: the default garbage collection takes a fourth
     # of the time. Modules have many objects, too.
     gc.set_threshold(1_000_000, 20, 100)
@@ -24,9 +24,8 @@ def main() -> None:
 
         signals.at_once()
     from hpcforge.cli import run  # noqa: PLC0415
-    from hpcforge.start_time import process_began_s  # noqa: PLC0415
 
-    sys.exit(run(sys.argv[1:], process_began_s()))
+    sys.exit(run(sys.argv[1:], process.process_began_s()))
 
 
 if __name__ == "__main__":

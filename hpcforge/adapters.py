@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
 
 @cache
-def adapter(value_type: Any) -> TypeAdapter[Any]:
+def adapter(value_type: object) -> TypeAdapter[Any]:
     """Return the adapter between plain data and this type, such as a dataclass."""
-    return TypeAdapter(value_type)
+    return TypeAdapter(cast(type, value_type))

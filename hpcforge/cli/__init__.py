@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hpcforge import __version__, start_time
+from hpcforge import __version__, process
 from hpcforge.cli import completion, failures
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
@@ -90,11 +90,11 @@ def run(arguments: list[str], began_s: float | None = None) -> int:
 
     `began_s` is its start by `time.monotonic`: before the start of Python, if Python was started for it.
     """
-    token = start_time.began_s.set(time.monotonic() if began_s is None else began_s)
+    token = process.began_s.set(time.monotonic() if began_s is None else began_s)
     try:
         return _run(arguments)
     finally:
-        start_time.began_s.reset(token)
+        process.began_s.reset(token)
 
 
 def _run(arguments: list[str]) -> int:

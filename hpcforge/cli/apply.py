@@ -85,27 +85,24 @@ def apply(options: ApplyOptions) -> int:
 
 
 def _applied(options: ApplyOptions) -> _Applied:
-    from hpcforge.cli.node_selection import choose
-    from hpcforge.cli.signals import in_good_order
-    from hpcforge.cli.site import open_site
-    from hpcforge.cli.trust import trust_new
-    from hpcforge.report.event_stream import Stream
-    from hpcforge.report.progress import Progress
-    from hpcforge.run.make_plan import read_plan
-    from hpcforge.run.session import apply_site, expected_time_s
-    from hpcforge.run.site import goal
+    from hpcforge.cluster.select import select as selected
+    from hpcforge.run.site import open_engines
 
-    opened = partial(open_site, *vars(options.site).values(), judged=True)
-    site, arrivals, installed, select = opened(), None, Exit.DONE, options.select
+    select, installed = options.select, Exit.DONE
     with ExitStack() as until_end:
-        if options.install.command_options:
-            from hpcforge.cli import install as installing
+        site, arrivals = _opened(options, until_end)
+        nodes = selected(site.cluster, select.limit or (), select.exclude or ())
+        present = set(nodes).difference(arrivals.under_way() if arrivals else ())
+        engines = until_end.enter_context(open_engines(site, ahead=present))
+        # Imports in parallel with the connections.
+        from hpcforge.cli.node_selection import choose
+        from hpcforge.cli.signals import in_good_order
+        from hpcforge.report.event_stream import Stream
+        from hpcforge.report.progress import Progress
+        from hpcforge.run.make_plan import read_plan
+        from hpcforge.run.session import apply_site, expected_time_s
+        from hpcforge.run.site import goal
 
-            installs = _installs(options, site)
-            asking = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
-            begun = installing.install_nodes(site, installs, opened, **asking)
-            arrivals, site = until_end.enter_context(begun), opened()
-        site = trust_new(site) if options.trust else site
         target, made = goal(site, make=True), None
         if options.plan_file is not None:
             made = read_plan(options.plan_file, target.desired, target.secrets, _plan_again(options))
@@ -117,13 +114,35 @@ def _applied(options: ApplyOptions) -> _Applied:
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
         progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
         how = _run_options(options, made, human, stop)
-        plan, result, exit_status = apply_site(site, target, how, progress, arrivals)
+        plan, result, exit_status = apply_site(engines, site, target, how, progress, arrivals)
         if arrivals is not None:
+            from hpcforge.cli import install as installing
+
             wait = not result.result.interrupted
             installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
         code = worst([Exit(exit_status), installed])
         progress.result(result, code)
     return _Applied(site, plan, result, arrivals, human, code)
+
+
+def _opened(options: ApplyOptions, until_end: ExitStack) -> tuple[Site, Arrivals | None]:
+    """Return the site with the accepted host keys, and the installations that have begun."""
+    from hpcforge.cli.site import open_site
+
+    opened = partial(open_site, *vars(options.site).values(), judged=True)
+    site, arrivals = opened(), None
+    if options.install.command_options:
+        from hpcforge.cli import install as installing
+
+        installs = _installs(options, site)
+        asking = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
+        begun = installing.install_nodes(site, installs, opened, **asking)
+        arrivals, site = until_end.enter_context(begun), opened()
+    if options.trust:
+        from hpcforge.cli.trust import trust_new
+
+        site = trust_new(site)
+    return site, arrivals
 
 
 def _run_options(options: ApplyOptions, made: Plan | None, human: Progress, stop: Callable[[], bool]) -> RunOptions:

@@ -20,7 +20,7 @@ from hpcforge.report.text import one_line
 if TYPE_CHECKING:
     from hpcforge.cluster.model import Cluster
     from hpcforge.plan.plan import Plan
-    from hpcforge.run.site import Site
+    from hpcforge.run.site import Goal, Site
 
 _LONGEST = 80  # lines of one file's diff on a terminal
 
@@ -79,31 +79,51 @@ def _check(options: PlanOptions) -> None:
 
 def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
     """Return the site with the accepted host keys, and its plan."""
-    from hpcforge.blueprint.diagnostics import render_all
-    from hpcforge.cli.node_selection import choose
-    from hpcforge.cli.trust import trust_new
-    from hpcforge.run.make_plan import compare_unseen, look, write_plan
-    from hpcforge.run.site import goal, keep_revoked
+    from hpcforge.run.site import keep_revoked
 
     output, install = options.output, options.install
-    site = trust_new(site) if options.trust else site
-    target = goal(site, make=output is not None, unseen=options.offline)  # a plan file is sealed with a secret
-    target = choose(site, target, options.select)
-    if options.offline:
-        printing.note(render_all(target.lacking))
-        made = compare_unseen(site, target)
-    else:
-        survey, made = look(site, target, _say)
-        target = survey.goal
+    if options.trust:
+        from hpcforge.cli.trust import trust_new
+
+        site = trust_new(site)
+    target, made = _unseen(options, site) if options.offline else _compared(options, site)
     if install.command_options:
         from hpcforge.cli.install import planned, with_installs
 
         installs = planned(site, install, options.site.inventory, trust=options.trust, plan_file=output)
         made = with_installs(made, installs)
     if output is not None:
+        from hpcforge.run.make_plan import write_plan
+
         keep_revoked(site, target)  # the plan contains the revoked keys
         write_plan(output, made, target.desired, target.secrets)
     return site, made
+
+
+def _unseen(options: PlanOptions, site: Site) -> tuple[Goal, Plan]:
+    from hpcforge.blueprint.diagnostics import render_all
+    from hpcforge.cli.node_selection import choose
+    from hpcforge.run.make_plan import compare_unseen
+    from hpcforge.run.site import goal
+
+    target = choose(site, goal(site, make=False, unseen=True), options.select)
+    printing.note(render_all(target.lacking))
+    return target, compare_unseen(site, target)
+
+
+def _compared(options: PlanOptions, site: Site) -> tuple[Goal, Plan]:
+    from hpcforge.cluster.select import select
+    from hpcforge.run.site import goal, open_engines
+
+    nodes = select(site.cluster, options.select.limit or (), options.select.exclude or ())
+    with open_engines(site, ahead=nodes) as engines:
+        # Imports in parallel with the connections.
+        from hpcforge.cli.node_selection import choose
+        from hpcforge.run.make_plan import look
+
+        target = goal(site, make=options.output is not None)  # a plan file is sealed with a secret
+        survey, made = look(engines, site, choose(site, target, options.select), _say)
+    return survey.goal, made
 
 
 def _print(options: PlanOptions, made: Plan) -> None:

@@ -31,7 +31,7 @@ import gevent.os  # noqa: E402
 from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
-from hpcforge import core_dumps  # noqa: E402
+from hpcforge import process  # noqa: E402
 from hpcforge.engines.commands import explain, node_program, read  # noqa: E402
 from hpcforge.engines.connections import Connection, Route  # noqa: E402
 from hpcforge.engines.host_keys import UnreachableError  # noqa: E402
@@ -69,7 +69,7 @@ class ChildContext:
 
 def main() -> None:
     """Run until standard input ends."""
-    core_dumps.forbid()  # secrets for nodes pass through
+    process.forbid_core_dumps()  # secrets for nodes pass through
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection for each node: the usual 1024 are too few
     tasks_fd, events_fd = _private_copy(0, os.O_RDONLY), _private_copy(1, os.O_WRONLY)
@@ -87,11 +87,12 @@ def main() -> None:
         if "add" in task:
             targets |= {entry["name"]: _target(entry) for entry in task["add"]}
             continue
-        node, parallel = task["node"], bool(task.get("aside"))
-        if (node, parallel) not in queues:
-            queues[node, parallel] = Queue()
-            gevent.spawn(_serve, site, targets[node], queues[node, parallel])
-        queues[node, parallel].put(task)
+        for order in [{"do": "connect", "node": node} for node in task["connect"]] if "connect" in task else [task]:
+            node, parallel = order["node"], bool(order.get("aside"))
+            if (node, parallel) not in queues:
+                queues[node, parallel] = Queue()
+                gevent.spawn(_serve, site, targets[node], queues[node, parallel])
+            queues[node, parallel].put(order)
     os._exit(0)  # connections and greenlets are no longer needed
 
 
@@ -122,6 +123,9 @@ def _serve(site: ChildContext, target: Target, tasks: Queue[Json]) -> None:
     """Run a node's tasks in order over one connection, made for the first task and again after a loss."""
     link = Connection(site.route, target)
     for task in tasks:
+        if task["do"] == "connect":
+            link.open_ahead()
+            continue
         if task.get("fresh"):
             link.close()
         try:

@@ -18,7 +18,7 @@ from hpcforge.engines.tasks import Target
 
 AT_ONCE = 64  # pending connections: each costs a key exchange here, and a slow node must not wait for all
 VIA_S = 15.0  # limit for a jump host to reach a node; it answers the first request after its PAM modules
-_REMEMBER_S = 10.0  # pause before the next node tries an unreachable jump host again
+_REMEMBER_S = 10.0  # pause before an unreachable jump host, or node, is tried again
 
 
 @dataclass
@@ -75,6 +75,7 @@ class Connection:
     route: Route
     target: Target
     _client: paramiko.SSHClient | None = None
+    _failed: tuple[float, UnreachableError] | None = None  # the attempt ahead of the first task
 
     @property
     def alive(self) -> bool:
@@ -83,6 +84,7 @@ class Connection:
 
     def close(self) -> None:
         """Give the connection up: the next one is new."""
+        self._failed = None
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -91,5 +93,15 @@ class Connection:
         """Return the connection. Raise `UnreachableError`."""
         if self._client is not None and alive(self._client):
             return self._client
+        failed, self._failed = self._failed, None
+        if failed is not None and time.monotonic() < failed[0] + _REMEMBER_S:
+            raise failed[1]
         self._client = self.route.connect(self.target)
         return self._client
+
+    def open_ahead(self) -> None:
+        """Open the connection before it is needed. If that fails, the first use soon after fails in the same way."""
+        try:
+            self.client()
+        except UnreachableError as error:
+            self._failed = (time.monotonic(), error)

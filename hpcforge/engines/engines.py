@@ -87,6 +87,11 @@ class Engines:
         write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may read it meanwhile
         self._write({"add": [_target(target) for target in more.values()]})
 
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open connections to nodes ahead of their first tasks, which wait for them, and fail as they do."""
+        with contextlib.suppress(OSError):  # the child has ended: the first task fails
+            self._write({"connect": list(nodes)})
+
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
 

@@ -16,6 +16,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any
 
 OLDEST = (3, 9)
@@ -58,10 +59,10 @@ class BundleFinder:
         """Run a module in it."""
         exec(self._code(module.__name__), module.__dict__)  # noqa: S102
 
-    def _code(self, name: str) -> "Any":
+    def _code(self, name: str) -> "CodeType":
         digest, code = self.compiled.get(name, ("", b""))
         if digest and digest == self.digests.get(name):
-            return marshal.loads(code)  # noqa: S302 - root's own, see `_read`
+            return marshal.loads(code)  # type: ignore[no-any-return] # noqa: S302 - root's own, see `_read`
         compiled = compile(self.sources.get(name, ""), name, "exec")
         if name in self.digests:
             self.compiled[name] = (self.digests[name], marshal.dumps(compiled))

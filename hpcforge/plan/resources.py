@@ -37,7 +37,7 @@ def _dump(resource: Resource) -> dict[str, Any]:
 class _Schemas:
     """The JSON Schema of a resource: that of each kind."""
 
-    def __get_pydantic_json_schema__(self, *_: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
         """Return them for pydantic, which asks only for a schema that is printed or digested."""
         types: dict[str, Any] = {**TYPES}
         return {name: adapter(resource_type).json_schema() for name, resource_type in types.items()}

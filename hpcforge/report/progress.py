@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from hpcforge import start_time
+from hpcforge import process
 from hpcforge.engines.tasks import Event
 from hpcforge.report.live import Board, fit, styled_text
 from hpcforge.report.text import clean, duration, one_line
@@ -51,7 +51,7 @@ class Progress:
         self.silent = not (in_pipes or self._console.is_terminal)
         self._console.quiet = self.silent
         now = time.monotonic()
-        self._start = start_time.began_s.get(now)
+        self._start = process.began_s.get(now)
         self._last_detail = 0.0
         self.phases: dict[str, float] = {"start": now - self._start}
         self._board, self._phase, self._detail = Board(), "", ""

@@ -25,7 +25,7 @@ from hpcforge.plan.secrets import PLAN_KEY
 from hpcforge.run import down_workers, leftover
 from hpcforge.run.preflight import commit_warning, refuse_older
 from hpcforge.run.records.history import Copy
-from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
+from hpcforge.run.site import Goal, Site, add_leaving, revoking
 from hpcforge.run.smoke_tests import planned
 from hpcforge.run.survey import Survey, survey_nodes
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
@@ -103,10 +103,9 @@ def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
     return replace(obstacle, why=f"{obstacle.why} ({(mark.source or document.source).name}:{mark.line})")
 
 
-def look(site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Plan]:
+def look(engines: Engines, site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Plan]:
     """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
-    with open_engines(site) as engines:
-        survey, plan = compare(site, engines, engines, goal, say)
+    survey, plan = compare(site, engines, engines, goal, say)
     remark(site, survey, say)
     for job in filter(leftover.dead, survey.tests):
         say(f"{job.sentence()}: its run has ended; the next apply or verify cancels it")

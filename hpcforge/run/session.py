@@ -25,7 +25,7 @@ from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy, expected_s, past, write_log
 from hpcforge.run.records.lease import Lease
 from hpcforge.run.result import ApplyResult, Operator, Run, begin
-from hpcforge.run.site import Goal, Site, keep_revoked, open_engines
+from hpcforge.run.site import Goal, Site, keep_revoked
 from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 
@@ -65,6 +65,7 @@ class RunOptions:
 
 
 def apply_site(
+    engines: Engines,
     site: Site,
     goal: Goal,
     options: RunOptions,
@@ -79,10 +80,9 @@ def apply_site(
         UsageError: a node has got another name, or with `strict` is not as when the plan was made.
         KeyboardInterrupt: told to stop before anything had begun.
     """
-    with open_engines(site) as engines:
-        session = _Session(site, goal, options, engines, listener, arrivals)
-        with session.until_end:
-            return session.go()
+    session = _Session(site, goal, options, engines, listener, arrivals)
+    with session.until_end:
+        return session.go()
 
 
 def expected_time_s(site: Site, plan: Plan) -> float | None:

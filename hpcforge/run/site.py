@@ -242,13 +242,17 @@ def artifacts_path() -> Path:
 
 
 @contextmanager
-def open_engines(site: Site) -> Iterator[Engines]:
-    """Open connections to all nodes (made when first used), and a work folder that is removed when they close."""
+def open_engines(site: Site, ahead: Iterable[str] = ()) -> Iterator[Engines]:
+    """Open connections to all nodes, and a work folder that is removed when they close.
+
+    Connections are made when they are first used; those to the nodes of `ahead` are begun at once.
+    """
     targets = [target(site, node.name, node) for node in site.cluster.nodes]
     with (
         private_folder() as work,
         Engines(targets, work, artifacts_path(), jump_host(site)) as up,
     ):
+        up.connect(ahead)
         yield up
 
 

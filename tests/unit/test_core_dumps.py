@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-FORBIDDEN = "import ctypes; from hpcforge import core_dumps; core_dumps.forbid(); print(ctypes.CDLL(None).prctl(3))"
+FORBIDDEN = (
+    "import ctypes; from hpcforge import process; process.forbid_core_dumps(); print(ctypes.CDLL(None).prctl(3))"
+)
 
 
 def _allow_cores() -> None:

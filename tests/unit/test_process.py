@@ -9,7 +9,7 @@ import time
 SCRIPT = """
 import time
 first_line_s = time.monotonic()
-from hpcforge.start_time import process_began_s
+from hpcforge.process import process_began_s
 print(process_began_s(), first_line_s)
 """
 
