@@ -88,7 +88,7 @@ def prepared() -> Iterator[tuple[Path, Path]]:
 
 
 @contextmanager
-def made(folder: Path, count: int) -> Iterator[Bench]:
+def made(folder: Path, count: int, cidr: str = "10.77.0.0/24") -> Iterator[Bench]:
     """New nodes n01, n02, ... that go afterwards."""
     name = f"bench-converge-{os.getpid()}"
     names = tuple(f"n{number:02}" for number in range(1, count + 1))
@@ -97,7 +97,7 @@ def made(folder: Path, count: int) -> Iterator[Bench]:
             labs.UpRequest(
                 name=name,
                 nodes=tuple(labs.LabNode(node, f"10.77.0.{10 + number}") for number, node in enumerate(names, 1)),
-                cidr="10.77.0.0/24",
+                cidr=cidr,
                 login_user="ops",
                 release="12",
                 blueprint=folder,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ def hpcforge(bench: Bench, checkout: Path = REPOSITORY) -> Cost:
     """The real command line, as its user types it; of this checkout or of another one."""
     [with_roles] = checkout.glob("tests/**/with_roles.py")  # another checkout may have it elsewhere
     roles = str(bench.folder / "roles")
-    return _run(
+    return run(
         bench,
         [sys.executable, "-P", str(with_roles), roles, "apply", str(bench.blueprint), "--yes"],
         {
@@ -88,7 +88,7 @@ def ansible(bench: Bench) -> Cost:
         "ANSIBLE_HOME": str(bench.folder / "ansible"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(bench.folder / "cp"),
     }
-    return _run(bench, words, settings)
+    return run(bench, words, settings)
 
 
 def pyinfra(bench: Bench) -> Cost:
@@ -110,7 +110,7 @@ def pyinfra(bench: Bench) -> Cost:
     ]
     inventory = bench.folder / "inventory.py"
     inventory.write_text(f"nodes = {hosts!r}\n")
-    return _run(bench, [str(BIN / "pyinfra"), "-y", str(inventory), str(bench.folder / "deploy.py")], {})
+    return run(bench, [str(BIN / "pyinfra"), "-y", str(inventory), str(bench.folder / "deploy.py")], {})
 
 
 def floor(bench: Bench) -> Cost:
@@ -118,7 +118,7 @@ def floor(bench: Bench) -> Cost:
     with _connections(bench):
         words = [f"{_ssh(bench, node)} 'sudo sh -s' < {bench.folder}/floor.sh" for node in bench.nodes]
         waits = "\n".join(f'{word} &\npids="$pids $!"' for word in words)
-        return _run(bench, ["sh", "-c", f'pids=\n{waits}\nfor pid in $pids; do wait "$pid" || exit 1; done'], {})
+        return run(bench, ["sh", "-c", f'pids=\n{waits}\nfor pid in $pids; do wait "$pid" || exit 1; done'], {})
 
 
 def _ssh(bench: Bench, node: str) -> str:
@@ -173,8 +173,8 @@ def _everywhere(bench: Bench, script: str) -> str:
     return "".join(said for said, code in ends if code != 0)
 
 
-def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cost:
-    """Run a program to its end. CPU is of all its processes that it waited for."""
+def run(bench: Bench, words: Sequence[str], settings: Mapping[str, str], ends: Collection[int] = (0,)) -> Cost:
+    """Run a program to its end, with one of these exit statuses. CPU is of all processes that it waited for."""
     environment = {**os.environ, **settings}
     with (bench.folder / "output.log").open("w+") as log:
         before_s = _nodes_cpu_s(bench)
@@ -192,7 +192,7 @@ def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cos
             if process.returncode is None:  # we are interrupted: the tool, too
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
-        if process.returncode != 0:
+        if process.returncode not in ends:
             log.seek(0)
             raise BenchmarkError(f"{' '.join(words[:4])}: exit status {process.returncode}\n{log.read()[-3000:]}")
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, highest_mib, _nodes_cpu_s(bench) - before_s, processes)
