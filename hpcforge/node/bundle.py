@@ -5,14 +5,13 @@ This module and `contact` are the only ones of the package that do not travel.
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
 import re
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,51 +116,13 @@ def payload(request: Mapping[str, Any]) -> str:
 @cache
 def packed(verb: str) -> str:
     """Return the modules that a request of this verb needs, in the loader's form: a third of the size."""
-    return pack({name: _bare_source(name) for name in needed(verb)})
+    return pack(needed(verb))
 
 
 def pack(texts: Mapping[str, str]) -> str:
     """Return sources by name in the loader's form, with the digest of each."""
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
     return base64.b64encode(zlib.compress(json.dumps([texts, digests]).encode())).decode()
-
-
-@cache
-def _bare_source(module: str) -> str:
-    return bare(sources()[module])
-
-
-def bare(source: str) -> str:
-    """Return a source without annotations of functions: with them a node takes a third longer to compile it."""
-    text = source.encode()
-    starts = [0]  # start of each line, bytes
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for start, end in sorted(_annotations(ast.parse(text), text, starts), reverse=True):
-        text = text[:start] + b"\n" * text.count(b"\n", start, end) + text[end:]
-    return text.decode()
-
-
-def _annotations(tree: ast.Module, text: bytes, starts: list[int]) -> Iterator[tuple[int, int]]:
-    """Return the spans of annotations in bytes; a return annotation includes its arrow."""
-    pending: list[ast.stmt] = list(tree.body)
-    while pending:
-        at = pending.pop()
-        pending += [*getattr(at, "body", ()), *getattr(at, "orelse", ())]
-        if not isinstance(at, ast.FunctionDef):
-            continue
-        several = (*at.args.posonlyargs, *at.args.args, *at.args.kwonlyargs, at.args.vararg, at.args.kwarg)
-        for arg in several:
-            if arg and arg.annotation:
-                begin = starts[arg.lineno - 1] + arg.col_offset + len(arg.arg.encode())
-                yield begin, _end(arg.annotation, starts)
-        if at.returns:
-            before = starts[at.returns.lineno - 1] + at.returns.col_offset
-            yield text.rindex(b"->", 0, before), _end(at.returns, starts)
-
-
-def _end(at: ast.expr, starts: list[int]) -> int:
-    return starts[(at.end_lineno or at.lineno) - 1] + (at.end_col_offset or 0)
 
 
 def first_command(become: bool) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
-from hpcforge.downloads.artifacts import fetch
 from hpcforge.downloads.collections import unpack
 from hpcforge.engines.tasks import Command, Engine, command_failure
 from hpcforge.plan.admission import DeclaredWorker, DrainOrder, drains, judged, shortfalls, unsettled
@@ -169,6 +168,8 @@ class Apply:
         changes, folder = self.plan.changes, artifacts_path()
         archives = tuple(dict.fromkeys(collection.archive for collection in changes.collections))
         if changes.artifacts or archives:
+            from hpcforge.downloads.artifacts import fetch  # noqa: PLC0415 - few plans have artifacts
+
             with self.listener.phase("fetch artifacts"):
                 fetch((*changes.artifacts, *archives), folder, progress, self.listener.tally)
                 unpack(changes.collections, folder)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import Level
@@ -23,12 +24,12 @@ from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.result import UNREACHABLE, Listener, Reached, Verified
 from hpcforge.tally import Tally
 from hpcforge.verify.head import Head
-from hpcforge.verify.isolate import Plans, no_plans
-from hpcforge.verify.jobs import busy, unusable
 from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import PENDING_S, LaunchOptions, launched_as, verify
+
+if TYPE_CHECKING:  # what launches tests is imported with the first one: most runs launch none
+    from hpcforge.verify.isolate import Plans
 
 # A time limit, also for work that never ends by itself: a loop of this process, or an endless wait.
 _STDERR = 2
@@ -138,7 +139,7 @@ class SmokeSetup:
     cluster: Cluster
     listener: Listener
     weigh: Callable[[SmokeTest, Verdict], Verdict] = own_lines  # compares numbers with limits
-    plans: Plans = no_plans  # the fabrics of the nodes
+    plans: Plans = tuple  # the fabrics of the nodes
 
     def obstacle(self, out: Mapping[str, str]) -> str:
         """Return the reason for which no test can run; "" if tests can run."""
@@ -159,6 +160,8 @@ def run_tests(setup: SmokeSetup, recorded: Recorded, verify_what: Verify, out: M
         return Verified(recorded=recorded, note=obstacle)
     with setup.listener.phase("verify"):
         if any(run.partners for run in runs.runs):  # this run may not have observed the partners
+            from hpcforge.verify.jobs import busy, unusable  # noqa: PLC0415
+
             workers = [node.name for node in cluster.workers]
             run_as = cluster.acceptance.run_as if cluster.acceptance else ""
             latest, in_use = {**unusable(head, workers), **out}, busy(head, workers, run_as)
@@ -243,6 +246,8 @@ class _SmokeSession:
         return self.setup.weigh(test, result.verdict)
 
     def _launch(self, runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
+        from hpcforge.verify.verify import LaunchOptions, verify  # noqa: PLC0415
+
         cluster = self.setup.cluster
         entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
         verdicts = verify(
@@ -263,6 +268,8 @@ class _SmokeSession:
 
 def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
     """Return the seconds that tests may take in all: their time limits, waits for a start, and second runs."""
+    from hpcforge.verify.verify import PENDING_S  # noqa: PLC0415
+
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     limits = {test.name: test.time_limit_s for test in tests}
     of_runs = [limits[name] for run in choice.runs for name in run.tests]
@@ -289,6 +296,8 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unk
 
     Without one of these each has `unknown`.
     """
+    from hpcforge.verify.verify import launched_as  # noqa: PLC0415
+
     times_s: dict[str, float] = {}
     for part in (False, True):
         tests = dict.fromkeys(

@@ -177,11 +177,6 @@ def run_isolation(
     return replace(verdict, backend=text_of(transcript, "backend")), {}
 
 
-def no_plans() -> Sequence[Labels]:
-    """Return no plans, as in a rehearsal."""
-    return ()
-
-
 def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     """Return the names of the parts of a launch's nodes, by the plan of the fabric that the launch uses.
 

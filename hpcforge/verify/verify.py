@@ -16,7 +16,7 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.slurm.job_end import is_unplaceable
 from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
-from hpcforge.verify.isolate import Plans, names_of, no_plans, run_isolation
+from hpcforge.verify.isolate import Plans, names_of, run_isolation
 from hpcforge.verify.job_end_reason import JobEndReason, end_of
 from hpcforge.verify.launches import run_launches, run_step
 from hpcforge.verify.step_verdict import judge, unheard
@@ -36,7 +36,7 @@ class LaunchOptions:
     part: bool = False  # their nodes are some of a node set, which as a whole has passed before
     pending_s: float = PENDING_S
     extra_args: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further arguments of programs, by test
-    plans: Plans = no_plans  # the fabrics of the nodes, for a test that isolates bad parts
+    plans: Plans = tuple  # the fabrics of the nodes, for a test that isolates bad parts
     reservation: str = ""  # in Slurm, for the jobs
 
 

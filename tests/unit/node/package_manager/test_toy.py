@@ -60,7 +60,7 @@ class ToyNode:
 
     def send(self, request: dict[str, Any]) -> Events:
         """Return the answers to a request."""
-        texts = {name: bundle.bare(text) for name, text in bundle.needed(request["verb"]).items()}
+        texts = dict(bundle.needed(request["verb"]))
         assert texts["hpcforge.kinds"].count(ROW) == 1
         texts["hpcforge.kinds"] = texts["hpcforge.kinds"].replace(ROW, WITH_TOY)
         texts["hpcforge.node.package_manager.toy"] = Path(toy.__file__).read_text()
