@@ -6,6 +6,7 @@ only root can write; each is used only for the source that it was made from. Wit
 Every Python 3 must be able to read this file, at least to report that it is too old.
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 9)
 FOLDER = "/run/hpcforge"
-_RECORDS = "/var/lib/hpcforge"  # only nodes that an apply has changed have it; a plan leaves nothing on others
+_RECEIPT = "/var/lib/hpcforge/receipt.json"  # of nodes that an apply has changed; a plan leaves nothing on others
 _MOST_BYTES = 16 * 2**20
 _MOST_MODULES = 300  # of several releases
 
@@ -71,7 +72,7 @@ class BundleFinder:
 
     def keep(self) -> None:
         """Keep the compiled modules for the next request."""
-        if self.complete or os.geteuid() != 0:
+        if self.complete or os.geteuid() != 0 or not os.path.isfile(_RECEIPT):  # noqa: PTH113 - pathlib imports much
             return
         try:
             _write({name: self.compiled[name] for name in sorted(self.compiled)[:_MOST_MODULES]})
@@ -124,7 +125,7 @@ def _read() -> bytes:
 
 def _write(compiled: "dict[str, tuple[str, bytes]]") -> None:
     """Replace the file at once: another request may read it meanwhile."""
-    if os.path.isdir(_RECORDS) and not os.path.lexists(FOLDER):  # noqa: PTH112 - pathlib takes long to import
+    with contextlib.suppress(FileExistsError):
         os.mkdir(FOLDER, 0o700)  # noqa: PTH102
     folder = _open_folder()
     temporary = ".{}-{}".format(os.getpid(), _name())

@@ -26,7 +26,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         pytest.skip("only root keeps compiled modules")
     (tmp_path / "run").mkdir(mode=0o700)
     monkeypatch.setattr(start, "FOLDER", str(tmp_path / "run"))
-    monkeypatch.setattr(start, "_RECORDS", str(tmp_path / "records"))
+    monkeypatch.setattr(start, "_RECEIPT", str(tmp_path / "receipt.json"))
+    (tmp_path / "receipt.json").write_text("{}")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     yield tmp_path / "run"
     _forget()
@@ -123,11 +124,12 @@ def test_a_file_of_another_form_is_not_used(folder: Path, content: bytes) -> Non
     assert start.kept()
 
 
-def test_nothing_is_kept_on_a_node_without_records(folder: Path) -> None:
-    folder.rmdir()
+def test_nothing_is_kept_on_a_node_that_no_apply_has_changed(folder: Path) -> None:
+    (folder.parent / "receipt.json").unlink()
     keep()
-    assert not folder.exists()
-    (folder.parent / "records").mkdir()
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    (folder.parent / "receipt.json").touch()
     keep()
     assert folder.stat().st_mode & 0o777 == 0o700
 
