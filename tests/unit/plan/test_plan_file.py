@@ -140,7 +140,7 @@ def test_a_field_more_is_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     class Wider(Plan):
         more: str = ""
 
-    monkeypatch.setattr(plan_file, "_PLAN", plan_file.TypeAdapter(Wider))
+    monkeypatch.setattr(plan_file, "_file_type", lambda: Wider)
     plan_file._shape.cache_clear()
     after = plan_file._shape()
     plan_file._shape.cache_clear()
