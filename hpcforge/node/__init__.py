@@ -3,7 +3,8 @@
 Standard library only, Python 3.9 syntax. Of the rest of hpcforge it imports `hpcforge.kinds`, `hpcforge.schemas`,
 `hpcforge.typed_json` and `hpcforge.wire_types`. The operator host runs `bundle.first_command`, sends one JSON document
 on its standard input (`bundle.payload`), and reads JSON lines from its standard output. The program runs as root, and
-nothing is installed on the node for it. Names of roles do not belong here, and no decision between nodes.
+nothing is installed on the node for it; compiled modules stay in memory, see `start`. Names of roles do not belong
+here, and no decision between nodes.
 
 `requests` has the types of requests, in a table by verb; `answer_types` has those of answers, one JSON object a line,
 the last one always `done`. Both sides check them. A request that does not fit its type is refused before any change:

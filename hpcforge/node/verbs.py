@@ -27,7 +27,7 @@ class Verb(NamedTuple):
     lasting: bool = False  # it changes the node: it ends its present resource after a stop, and outlives its connection
 
 
-# By verb, and by `phase` or `do` if it has one. Modules are imported on request: each is compiled every time.
+# By verb, and by `phase` or `do` if it has one. Modules are imported on request: each takes time.
 VERBS: Mapping[tuple[str, str], Verb] = {
     ("observe", ""): Verb("observed", "observe", "observe"),
     ("converge", "prepare"): Verb("done", "converge", "prepare", lasting=True),
