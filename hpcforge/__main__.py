@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from hpcforge import process
@@ -16,6 +17,8 @@ def main() -> None:
     # A plan of 10,000 nodes has millions of objects that live to the end: the default garbage collection takes a fourth
     # of the time. Modules have many objects, too.
     gc.set_threshold(1_000_000, 20, 100)
+    # Else pydantic reads the records of all installed distributions, and runs the plugins of any.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if sys.argv[1:2] and sys.argv[1] in _REACHES_NODES and not {"-h", "--help", "--offline"} & set(sys.argv):
         from hpcforge.engines.child_process import begin  # noqa: PLC0415
 

@@ -7,8 +7,10 @@ does not outlive hpcforge.
 
 from __future__ import annotations
 
-from gevent import monkey
+from gevent import events, monkey
 
+# gevent would run plugins of any installed distribution here, and reads the records of all of them 25 times for that.
+events.notify_and_call_entry_points = events.notify
 monkey.patch_all()
 
 import sys  # noqa: E402
