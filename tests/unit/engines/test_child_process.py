@@ -102,3 +102,16 @@ def test_what_is_asked_of_one_that_is_just_going_fails_too(tmp_path: Path) -> No
     assert event is not None
     assert (event.task, event.data["ok"]) == ("later", False)
     assert "the engine's process ended" in event.data["error"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import hpcforge.engines.child",
+        "import sys; sys.argv[1:] = ['schema', 'blueprint']; from hpcforge.__main__ import main; main()",
+    ],
+)
+def test_no_plugins_of_other_distributions_are_searched(program: str) -> None:
+    """gevent and pydantic would run them."""
+    program = f"import importlib.metadata as records; records.entry_points = None; {program}"
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
