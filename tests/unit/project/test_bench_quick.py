@@ -69,7 +69,8 @@ def test_what_is_not_worse_is_measured_once() -> None:
     assert list(values) == [10.0]
 
 
-def test_every_figure_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_figure_has_its_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import history  # noqa: PLC0415
     import quick  # noqa: PLC0415
 
     def once(base: Callable[[], Any], programs: dict[str, Any], count: int, by: str) -> dict[str, Any]:
@@ -83,6 +84,8 @@ def test_every_figure_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for nodes in (100, 1_000, 10_000):
         figures |= quick.sizes(tmp_path, nodes)
     assert len(figures) == 21
+    columns = history.HISTORY.read_text(encoding="utf-8").partition("\n")[0].split(",")
+    assert {"time", "commit", *figures} <= set(columns)
 
 
 def test_a_line_names_its_commit_and_whether_the_tree_had_changes(file: Path) -> None:
@@ -96,6 +99,15 @@ def test_a_line_names_its_commit_and_whether_the_tree_had_changes(file: Path) ->
     history.append({"a": 3.0}, file)
     assert [line["commit"] for line in history.lines(file)] == [commit, commit, f"{commit}+"]
     assert [history.figures(line) for line in history.lines(file)] == [{"a": 1.235}, {"a": 2.0}, {"a": 3.0}]
+
+
+def test_the_first_line_goes_below_the_header(file: Path) -> None:
+    import history  # noqa: PLC0415
+
+    file.write_text("time,commit,a\n", encoding="utf-8")
+    assert history.lines(file) == []
+    history.append({"a": 1.0}, file)
+    assert [history.figures(line) for line in history.lines(file)] == [{"a": 1.0}]
 
 
 def test_old_lines_have_a_new_column_empty(file: Path) -> None:
