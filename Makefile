@@ -20,7 +20,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-suites test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles references check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-suites test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles references check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick bench-quick-compare bench-record simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -67,10 +67,14 @@ USED_MIN ?= 10
 test-landing: host-test host-vm develop
 	$(BIN)/python -m tools.stories --used-min $(USED_MIN)
 
-# Before commits land, as the last one of them: the next stories have their turn in CI.
+# Before commits land, as the last one of them: the next stories have their turn in CI. It takes a line of
+# `make bench-record` since the last landing, and commits it.
+HISTORY := benchmarks/history.csv
 landing:
+	@! git diff --quiet $$(git log -1 --format=%H -- .ci/landing) -- $(HISTORY) || \
+	{ echo "$(HISTORY) has no new line: run make bench-record"; exit 1; }
 	echo $$(($$(cat .ci/landing) + 1)) > .ci/landing
-	git commit -m "ci: landing $$(cat .ci/landing)" .ci/landing
+	git commit -m "ci: landing $$(cat .ci/landing)" .ci/landing $(HISTORY)
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test develop
@@ -255,9 +259,17 @@ bench-metal: host-vm-test develop
 	$(call have,$(METAL_TEST_PACKAGES),for machines that boot from the network)
 	$(BIN)/python benchmarks/metal.py
 
-# A guard for speed, 3 minutes as root: what was kept in benchmarks/kept.yaml beside today. Fails where one is worse by a tenth.
+# A guard for speed, 3 minutes as root: today beside the last line of benchmarks/history.csv. Fails where a figure is worse
+# by a tenth. `make bench-record` appends today's line, too.
 bench-quick: develop
 	$(BIN)/python benchmarks/quick.py
+bench-record: develop
+	$(BIN)/python benchmarks/quick.py --record
+
+# What changed by a tenth between the last two lines of benchmarks/history.csv, or COMMITS="BEFORE AFTER".
+COMMITS ?=
+bench-quick-compare: develop
+	$(BIN)/python benchmarks/quick.py --compare $(COMMITS)
 
 # Isolation of bad parts, on simulated clusters with planted faults: hours. Writes docs/isolation-simulated.md.
 simulate-isolation: install

@@ -28,7 +28,7 @@ import converge_resources as resources
 import converge_tools as tools
 import rounds
 from converge_tools import Bench
-from rounds import Compared, Cost, Ratio
+from rounds import Compared, Cost, Spread
 
 from hpcforge.lab import lab as labs
 
@@ -41,7 +41,7 @@ TOOLS: dict[str, Tool] = {
     "ansible": tools.ansible,
 }
 PARTS = ("first", "again")
-_SHORT_RUNS = 5  # of the floor with nothing to do: their mean is one turn, since each takes a third of a second
+_SHORT_RUNS = 5  # of the floor with nothing to do: their median is one turn, since each takes a third of a second
 _GROWN = (4, 32)
 _LIMITS = (("floor", 1 / 1.5), ("pyinfra", 8), ("ansible", 60))  # with nothing to do, how many times faster
 
@@ -111,14 +111,18 @@ def made(folder: Path, count: int, cidr: str = "10.77.0.0/24") -> Iterator[Bench
 
 def download(folder: Path) -> Path:
     """The packages and all that they need, fetched on a node of their own."""
-    debs = folder / "debs"
-    debs.mkdir()
     with made(folder, 1) as bench:
-        [node] = bench.nodes
-        fetch = ["apt-get", "-y", "-q", "install", "--no-install-recommends", "--download-only", *resources.PACKAGES]
-        subprocess.run(labs.ssh_argv(bench.lab, node, ["sudo", *fetch]), check=True, capture_output=True)
-        for deb in (bench.lab.node_directory(node) / "root/var/cache/apt/archives").glob("*.deb"):
-            shutil.copy2(deb, debs)
+        return fetch(bench)
+
+
+def fetch(bench: Bench) -> Path:
+    """Fetch the packages and all that they need on the first node, and return their folder."""
+    debs, node = bench.folder / "debs", bench.nodes[0]
+    words = ["apt-get", "-y", "-q", "install", "--no-install-recommends", "--download-only", *resources.PACKAGES]
+    subprocess.run(labs.ssh_argv(bench.lab, node, ["sudo", *words]), check=True, capture_output=True)
+    debs.mkdir()
+    for deb in (bench.lab.node_directory(node) / "root/var/cache/apt/archives").glob("*.deb"):
+        shutil.copy2(deb, debs)
     return debs
 
 
@@ -130,11 +134,16 @@ def tool(name: str) -> Tool:
 def first(folder: Path, debs: Path, name: str, nodes: int) -> Cost:
     """Measure a tool's first apply on new nodes."""
     with made(folder, nodes) as bench:
-        _say(f"{name} on {nodes} new nodes")
-        prepare(bench, debs)
-        cost = tool(name)(bench)
-        tools.check(bench)
-        return cost
+        return configure(bench, debs, name)
+
+
+def configure(bench: Bench, debs: Path, name: str) -> Cost:
+    """Measure a tool on nodes that were made a moment ago, and check what it leaves."""
+    _say(f"{name} on {len(bench.nodes)} new nodes")
+    prepare(bench, debs)
+    cost = tool(name)(bench)
+    tools.check(bench)
+    return cost
 
 
 def again(bench: Bench, base: str, names: Sequence[str], count: int) -> dict[str, Compared]:
@@ -143,11 +152,8 @@ def again(bench: Bench, base: str, names: Sequence[str], count: int) -> dict[str
         _say(f"{name} on {len(bench.nodes)} configured nodes")
         tool(name)(bench)
     runs = {name: partial(tool(name), bench) for name in names}
-    return rounds.compare(partial(_turn, tool(base), bench, _SHORT_RUNS if base == "floor" else 1), runs, count)
-
-
-def _turn(run: Tool, bench: Bench, count: int) -> Cost:
-    return rounds.median([run(bench) for _ in range(count)])
+    turn = partial(tools.floor, bench, _SHORT_RUNS) if base == "floor" else partial(tool(base), bench)
+    return rounds.compare(turn, runs, count)
 
 
 def _measure(folder: Path, debs: Path, nodes: int, chosen: argparse.Namespace) -> Measured:
@@ -254,9 +260,9 @@ def _print_growth(grown: Sequence[tuple[int, Cost]]) -> None:
         _print_target("one more in 32 against one more in 4", 1.2, many.wall_s / few.wall_s)
 
 
-def _print_target(name: str, limit: float, measured: float | Ratio) -> None:
-    value = measured.median if isinstance(measured, Ratio) else measured
-    text = str(measured) if isinstance(measured, Ratio) else f"{measured:.3g}"
+def _print_target(name: str, limit: float, measured: float | Spread) -> None:
+    value = measured.median if isinstance(measured, Spread) else measured
+    text = str(measured) if isinstance(measured, Spread) else f"{measured:.3g}"
     print(f"| {name} | {limit:.3g} | {text} | {'met' if value <= limit else 'missed'} |")
 
 

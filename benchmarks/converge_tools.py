@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rounds import Cost
+from rounds import Cost, median
 
 from hpcforge.lab import lab as labs
 
@@ -113,12 +113,13 @@ def pyinfra(bench: Bench) -> Cost:
     return run(bench, [str(BIN / "pyinfra"), "-y", str(inventory), str(bench.folder / "deploy.py")], {})
 
 
-def floor(bench: Bench) -> Cost:
-    """One shell script a node, all nodes at once, over OpenSSH connections that are open already."""
+def floor(bench: Bench, runs: int = 1) -> Cost:
+    """One shell script a node, all nodes at once, over open OpenSSH connections; the median of some runs over them."""
     with _connections(bench):
         words = [f"{_ssh(bench, node)} 'sudo sh -s' < {bench.folder}/floor.sh" for node in bench.nodes]
         waits = "\n".join(f'{word} &\npids="$pids $!"' for word in words)
-        return run(bench, ["sh", "-c", f'pids=\n{waits}\nfor pid in $pids; do wait "$pid" || exit 1; done'], {})
+        script = f'pids=\n{waits}\nfor pid in $pids; do wait "$pid" || exit 1; done'
+        return median([run(bench, ["sh", "-c", script], {}) for _ in range(runs)])
 
 
 def _ssh(bench: Bench, node: str) -> str:

@@ -1,8 +1,9 @@
 """Compare programs on a machine whose speed changes: they take turns, and each is divided by its neighbours.
 
 A round runs a base, a program, the base again, the next program, and so on. A ratio is the median of a program's
-rounds, each divided by the mean of the base before and after it. Where these two differ by more than a tenth, the
-round says nothing and is repeated, up to a bound. Decisive is that the same commit against itself gives 1.00.
+rounds, each divided by the mean of the base before and after it. Where these two differ by more than a tenth, in the
+field that is compared, the round says nothing and is repeated, up to a bound. Decisive is that the same commit against
+itself gives 1.00.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A median of pairs with its lowest and highest, and how many pairs there were."""
+class Spread:
+    """A median with its lowest and highest, and how many values there were."""
 
     median: float
     lowest: float
     highest: float
-    pairs: int
+    values: int
 
     def __str__(self) -> str:
         return f"{self.median:.2f} ({self.lowest:.2f} to {self.highest:.2f})"
@@ -51,10 +52,14 @@ class Compared:
     bases: list[Cost] = field(default_factory=list)
     unsteady: int = 0
 
-    def ratio(self, name: str) -> Ratio:
+    def ratio(self, name: str) -> Spread:
         """Return how many times a cost's field is that of the base."""
-        pairs = [getattr(run, name) / (getattr(base, name) or 1e-9) for run, base in self._pairs()]
-        return Ratio(statistics.median(pairs), min(pairs), max(pairs), len(pairs))
+        pairs = zip(self.runs, self.bases, strict=True)
+        return spread([getattr(run, name) / (getattr(base, name) or 1e-9) for run, base in pairs])
+
+    def spread(self, name: str) -> Spread:
+        """Return a cost's field as it is."""
+        return spread([getattr(run, name) for run in self.runs])
 
     def median(self) -> Cost:
         return median(self.runs)
@@ -62,8 +67,9 @@ class Compared:
     def base(self) -> Cost:
         return median(self.bases)
 
-    def _pairs(self) -> Sequence[tuple[Cost, Cost]]:
-        return list(zip(self.runs, self.bases, strict=True))
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
 def median(costs: Sequence[Cost]) -> Cost:
@@ -71,11 +77,13 @@ def median(costs: Sequence[Cost]) -> Cost:
     return Cost(**{one.name: statistics.median(getattr(cost, one.name) for cost in costs) for one in fields(Cost)})
 
 
-def compare(base: Callable[[], Cost], programs: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, Compared]:
+def compare(
+    base: Callable[[], Cost], programs: Mapping[str, Callable[[], Cost]], rounds: int, by: str = "wall_s"
+) -> dict[str, Compared]:
     """Run the programs in turn with the base, `rounds` steady times each, at most twice as often.
 
-    Where a program had no steady round at all, its unsteady ones count: a machine that is never quiet has a wide ratio
-    rather than none.
+    `by` is the field in which the base before and after a program must agree. Where a program had no steady round at
+    all, its unsteady ones count: a machine that is never quiet has a wide ratio rather than none.
     """
     compared = {name: Compared() for name in programs}
     shaken = {name: Compared() for name in programs}
@@ -85,8 +93,8 @@ def compare(base: Callable[[], Cost], programs: Mapping[str, Callable[[], Cost]]
             if len(compared[name].runs) == rounds:
                 continue
             run, after = program(), base()
-            steady = max(before.wall_s, after.wall_s) <= STEADY * min(before.wall_s, after.wall_s)
-            kept = compared[name] if steady else shaken[name]
+            low, high = sorted((getattr(before, by), getattr(after, by)))
+            kept = compared[name] if high <= STEADY * low else shaken[name]
             kept.runs.append(run)
             kept.bases.append(_mean(before, after))
             before = after

@@ -12,10 +12,10 @@ import hashlib
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import facility
+from rounds import Cost
 
 from hpcforge.blueprint.hostlist import expand
 
@@ -49,14 +49,14 @@ def _key(name: str) -> str:
     return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
 
 
-def cost(words: list[str]) -> tuple[float, float]:
-    """Run a verb; return CPU seconds, user and system, and MiB at most. Exits where it ends as it should not."""
+def cost(words: list[str]) -> Cost:
+    """Run a verb; exits where it ends as it should not."""
     before = os.times()
-    _, memory, code, _ = facility.measure(words)
+    wall_s, memory, code, _ = facility.measure(words)
     after = os.times()
     if code != _ENDS[words[0]]:
         sys.exit(f"{' '.join(words)} ended with {code}")
-    return sum(after[2:4]) - sum(before[2:4]), memory
+    return Cost(wall_s, sum(after[2:4]) - sum(before[2:4]), memory)
 
 
 def main() -> None:
@@ -67,13 +67,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = site(Path(folder), nodes)
             for words in (["validate", str(path)], ["plan", "--offline", str(path)]):
-                start = time.perf_counter()
-                cpu, memory = cost(words)
-                took = time.perf_counter() - start
-                verb = words[0] if len(words) == 2 else "plan --offline"
-                print(f"{nodes:>7,}  {verb:<15} {took:>6.2f} {cpu:>6.2f} {memory:>6.0f}", flush=True)
-                most_s, most_mib = _MOST.get(nodes, (cpu, memory))
-                too_much |= cpu > most_s or memory > most_mib
+                run = cost(words)
+                verb = " ".join(words[:-1])
+                spent = f"{run.wall_s:>6.2f} {run.cpu_s:>6.2f} {run.memory_mib:>6.0f}"
+                print(f"{nodes:>7,}  {verb:<15} {spent}", flush=True)
+                most_s, most_mib = _MOST.get(nodes, (run.cpu_s, run.memory_mib))
+                too_much |= run.cpu_s > most_s or run.memory_mib > most_mib
     sys.exit(1 if too_much else 0)
 
 

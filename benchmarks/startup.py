@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-REHEARSAL = str(Path(__file__).resolve().parents[1] / "blueprints" / "rehearsal.yaml")
+ROOT = Path(__file__).resolve().parents[1]
+REHEARSAL = str(ROOT / "blueprints" / "rehearsal.yaml")
 HPCFORGE = str(Path(sys.executable).with_name("hpcforge"))  # of the same environment
 _RUNS = 7
 _MOST_S = 0.4
@@ -37,9 +38,10 @@ ROWS: dict[str, tuple[list[str], dict[str, str], bool]] = {
 
 
 def cpu_s(program: list[str], more: dict[str, str]) -> float:
-    """Run a program; what it and its children took."""
+    """Run a program with this checkout's hpcforge; what it and its children took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(program, capture_output=True, check=False, env={**os.environ, **more})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    done = subprocess.run(program, capture_output=True, check=False, env=environment)
     if done.returncode not in _ENDS:
         sys.exit(f"{program} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
