@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 WITHOUT = (Path(__file__).parent / "without_test.txt").read_text(encoding="utf-8").splitlines()
-AT_MOST = 86  # entries of it: lower this with each that goes
+AT_MOST = 85  # entries of it: lower this with each that goes
 
 
 def place_of(module: Path) -> Path:
