@@ -113,6 +113,12 @@ def test_validate_imports_nothing_that_is_for_nodes(valid: bool) -> None:
     assert not _tops(modules) & {*_SEES_NO_NODE, *_ELSEWHERE}
 
 
+def test_validate_without_a_room_imports_none_of_its_algorithms() -> None:
+    _, modules = _imported("validate", REHEARSAL)
+    design = {module for module in modules if module.startswith("hpcforge.design.")}
+    assert design <= {"hpcforge.design.facility", "hpcforge.design.facility.rules"}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rehearsals")
 def test_entering_a_rehearsal_reads_no_blueprint() -> None:
     """Whoever tries something out in a rehearsal enters it again and again."""
