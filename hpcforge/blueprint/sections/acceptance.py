@@ -64,8 +64,11 @@ def acceptance_model(
     """Return the section of a blueprint for the available smoke tests; `named` are those that it names, None: any."""
     fields: dict[str, Any] = {}
     for name, folder in smoke_tests.items():
-        model = _smoke_test_model(name, folder.spec) if named is None or name in named else SmokeTestSection
-        fields[name] = model | None, Field(None, description=folder.spec.description)
+        if named is None or name in named:
+            model, description = _smoke_test_model(name, folder.spec), folder.spec.description
+            fields[name] = model | None, Field(None, description=description)
+        else:
+            fields[name] = SmokeTestSection | None, None
     tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
     tests.folders = smoke_tests
     field: Any = (tests, Field(description="The tests by name."))

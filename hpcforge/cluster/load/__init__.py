@@ -23,7 +23,7 @@ from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations, read_d
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
 from hpcforge.blueprint.sections.hardware import Parts
 from hpcforge.blueprint.site_folders import OwnFolders, own_folders
-from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, SmokeTestFolder, load_smoke_tests
+from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.cluster import check_table
 from hpcforge.cluster.checks.files import RELATIVE, is_there
@@ -55,7 +55,7 @@ def load(
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
     document = included.document
     roles, tests = _own_folders(document, blueprint_path)
-    declared, _ = _declared(roles.folders, tests.folders)
+    declared = _declared(roles.folders)
     model = _model(roles.folders, tests.folders, _named(document.root))
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
@@ -144,15 +144,13 @@ def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFo
 
 
 @cache
-def _declared(
-    role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]
-) -> tuple[RoleDeclarations, dict[str, SmokeTestFolder]]:
-    return read_declared(*role_folders), load_smoke_tests(*test_folders)
+def _declared(role_folders: tuple[Path, ...]) -> RoleDeclarations:
+    return read_declared(*role_folders)
 
 
 @cache
 def _model(role_folders: tuple[Path, ...], test_folders: tuple[Path, ...], named: frozenset[str]) -> type[Blueprint]:
-    return blueprint_model(*_declared(role_folders, test_folders), named)
+    return blueprint_model(_declared(role_folders), load_smoke_tests(*test_folders, named=named), named)
 
 
 def _named(root: reader.Mapping) -> frozenset[str]:
