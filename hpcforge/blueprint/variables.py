@@ -158,6 +158,10 @@ class Defaults:
         usual = {name: variable.usual for name, variable in self.declared.items()}
         return {name: self.declared[name].given(value) for name, value in usual.items() if value is not None}
 
+    def __deepcopy__(self, _: object) -> Self:
+        """Return itself: pydantic copies the default of a field, with every declaration."""
+        return self
+
 
 class Roles(Section):
     """What a blueprint chooses of what roles let it choose."""
