@@ -1,4 +1,4 @@
-"""A loaded blueprint, its resolved cluster, and the reports of the design's rules."""
+"""A loaded blueprint, its resolved cluster, the reports of the design's rules, and the files that it was read from."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import Diagnostic, in_order
 from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.public_keys import is_path
 from hpcforge.blueprint.reader import mark_of
-from hpcforge.blueprint.role_declarations import RoleDeclarations
+from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections.hardware import Parts
 from hpcforge.blueprint.site_folders import OwnFolders
+from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster import check_table
@@ -292,3 +295,32 @@ def diagnostic(draft: Draft, breach: Breach) -> Diagnostic:
     mark = mark_of(draft.document.root, breach.loc, key=breach.key) if breach.loc else None
     message = f"{breach.code}: {breach.message}" + (f": {breach.arithmetic}" if breach.arithmetic else "")
     return Diagnostic(breach.judged, message, draft.document.source, mark, breach.hint)
+
+
+def inputs(loaded: Loaded) -> tuple[Path, ...]:
+    """Return the blueprint, then files that it includes, keys, and the folders of roles and smoke tests.
+
+    No secrets, no inventory.
+    They include the shipped roles and tests if the blueprint is in a checkout of hpcforge, whose commit has them.
+    """
+    blueprint, folder = loaded.blueprint, loaded.blueprint_path.absolute().parent
+    keys = [folder / key for user in blueprint.users.values() for key in user.keys if is_path(key)]
+    repository = blueprint.software.sources.nvidia
+    tests = blueprint.acceptance.tests.folders.values() if blueprint.acceptance else ()
+    return (
+        loaded.blueprint_path,
+        *loaded.included,
+        *keys,
+        *([folder / repository.key] if repository else []),
+        *(role_folder for place in loaded.role_folders[1:] for role_folder in having(place, ROLES.file)),
+        *(test.path for test in tests if test.path.parent != bundled.smoke_tests()),
+        *(role.path for role in loaded.cluster.site_roles),
+        *([bundled.roles(), bundled.smoke_tests()] if _in_checkout(loaded.blueprint_path.resolve()) else []),
+    )
+
+
+def _in_checkout(path: Path) -> bool:
+    """Return whether a file is in hpcforge's own checkout, and in no repository inside it."""
+    root = bundled.root()
+    inside = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return bool(inside) and (root / ".git").exists() and not any((folder / ".git").exists() for folder in inside[:-1])
