@@ -27,6 +27,7 @@ MAX_VALUES = 250_000  # 100 MB and a second to read
 MAX_MACHINE_VALUES = 1_000_000  # values of an inventory: 100,000 nodes with an address and a host key have 700,000
 MAX_LINES = 500_000
 
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _COMMENT = re.compile(r": (#[\w.-]++) *+$")  # one word directly behind the `#`
 _IS_IT_THIS_FILE = "is this the right file?"
 
@@ -231,8 +232,15 @@ class _Builder:
         return Document(self.source, Mapping(Mark(1, 1)), self._all_diagnostics(), complete=False)
 
     def _take(self, event: Any) -> bool:
-        """Take one event; False ends reading."""
-        if isinstance(event, yaml.DocumentStartEvent):
+        """Take one event, the most frequent kinds first; False ends reading."""
+        if isinstance(event, yaml.ScalarEvent):
+            self._check_properties(event)
+            self._place(Scalar(None if _is_null(event) else event.value, _mark(event), event.tag is not None))
+        elif isinstance(event, yaml.CollectionStartEvent):
+            return self._descend(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._ascend()
+        elif isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
                 self._error("a second document", _mark(event), "keep the part above `---` in this file")
@@ -244,13 +252,6 @@ class _Builder:
                 )
             self.aliases.add(event.anchor)
             self._place(Scalar(None, _mark(event), broken=True))
-        elif isinstance(event, yaml.ScalarEvent):
-            self._check_properties(event)
-            self._place(Scalar(None if _is_null(event) else event.value, _mark(event), event.tag is not None))
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            return self._descend(event)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            self._ascend()
         return self.values <= self.max_values
 
     def _descend(self, event: Any) -> bool:
@@ -330,12 +331,13 @@ class _Builder:
 
 
 def _is_null(event: Any) -> bool:
-    return event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
+    return event.value in _NULLS and event.implicit[0]
 
 
 def _mark(event: Any, width: int | None = None) -> Mark:
     start, end = event.start_mark, event.end_mark
+    line, column = start.line, start.column
     if width is None:
-        collection = isinstance(event, yaml.CollectionStartEvent)
-        width = 1 if collection or end.line != start.line else max(1, end.column - start.column)
-    return Mark(start.line + 1, start.column + 1, width)
+        is_one_line = end.line == line and not isinstance(event, yaml.CollectionStartEvent)
+        width = max(1, end.column - column) if is_one_line else 1
+    return Mark(line + 1, column + 1, width)

@@ -6,7 +6,7 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
@@ -136,16 +136,22 @@ class Blueprint(Section):
         return isinstance(self.inventory, LabSection)
 
 
-def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
-    """Return the model of a blueprint with the services and variables of roles, and the smoke tests with a folder."""
+def blueprint_model(
+    declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeTestFolder], named: Collection[str] | None = None
+) -> type[Blueprint]:
+    """Return the model of a blueprint with the services and variables of roles, and the smoke tests with a folder.
+
+    `named` are the roles and tests that the blueprint names, None: any; models of the others take time for nothing.
+    """
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
-    model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
+    others = (role for role in declared.roles if role not in declared.variables)
+    model = roles_model(declared.variables, others, named)
     elsewhere = {key: f"write it under `{place}`" for key, place in variables_of(declared.variables).items()}
     services[0].not_keys = elsewhere
     accepted = {kind: f"did you mean `{role}`?" for kind, role in declared.accepted.items()}
     model.not_keys = {**elsewhere, **accepted, **model.not_keys}
-    roles: Any = (model, Field(model.model_construct(), description=_ROLES))
-    tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
+    roles: Any = (Annotated[model, LazySection()], Field(model.model_construct(), description=_ROLES))
+    tested: Any = (acceptance_model(smoke_tests, named) | None, Field(None, description=_ACCEPTANCE))
     software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))
     fields = {"services": services, "software": software, "roles": roles, "acceptance": tested}
     return create_model("Blueprint", __base__=Blueprint, __doc__="The description of a cluster.", **fields)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -339,10 +340,20 @@ class SmokeTestSpec(Section):
 
 @dataclass(frozen=True)
 class SmokeTestFolder:
-    """A smoke test: its folder, and its test.yaml."""
+    """A smoke test: its folder, and its test.yaml, which is read at first use."""
 
     path: Path
-    spec: SmokeTestSpec
+
+    @cached_property
+    def spec(self) -> SmokeTestSpec:
+        """Return the content of its test.yaml. Raise InvalidInput with all errors of the folder."""
+        draft, diagnostics = validate(SmokeTestSpec, read_inside_of(self.path, SMOKE_TESTS.file))
+        spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
+        diagnostics += [*draft.place(_findings(draft)), *draft.place(_import_errors(self.path, spec))]
+        diagnostics += _folder_errors(self.path)
+        if spec is None or any(entry.severity == "error" for entry in diagnostics):
+            raise InvalidInput(diagnostics)
+        return spec
 
     @property
     def program(self) -> Path:
@@ -364,20 +375,28 @@ SMOKE_TESTS = Addition(
 )
 
 
-def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
-    """Load the smoke tests of folders that have a `test.yaml`, by name. Raise InvalidInput with all errors."""
-    loaded, wrong = {}, list[Diagnostic]()
-    for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
-        draft, diagnostics = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
-        spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
-        diagnostics += [*draft.place(_findings(draft)), *draft.place(_import_errors(path, spec)), *_folder_errors(path)]
-        errors = [entry for entry in diagnostics if entry.severity == "error"]
-        wrong += diagnostics if errors else ()
-        if isinstance(draft.model, SmokeTestSpec) and not errors:
-            loaded[path.name] = SmokeTestFolder(path, draft.model)
+def load_smoke_tests(*folders: Path, named: Collection[str] | None = None) -> dict[str, SmokeTestFolder]:
+    """Load the smoke tests of folders that have a `test.yaml`, by name. Raise InvalidInput with all errors.
+
+    Of the first folder, the shipped one, only the tests `named` are read now; None: all.
+    """
+    loaded, wrong = dict[str, SmokeTestFolder](), list[Diagnostic]()
+    for place, folder in enumerate(folders):
+        for path in having(folder, SMOKE_TESTS.file):
+            loaded[path.name] = SmokeTestFolder(path)
+            if named is None or place > 0 or path.name in named:
+                wrong += _errors(loaded[path.name])
     if wrong:
         raise InvalidInput(wrong)
     return loaded
+
+
+def _errors(test: SmokeTestFolder) -> tuple[Diagnostic, ...]:
+    try:
+        _ = test.spec
+    except InvalidInput as error:
+        return error.diagnostics
+    return ()
 
 
 def _import_errors(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:

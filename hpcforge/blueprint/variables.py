@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -146,6 +147,22 @@ class Chosen(Section):
         return {name: self.declared[name].given(value) for name, value in values.items() if value is not None}
 
 
+@dataclass(frozen=True)
+class Defaults:
+    """The variables of a role that the blueprint does not name."""
+
+    declared: Mapping[str, Variable]
+
+    def by_name(self) -> dict[str, Any]:
+        """Return all with a default, as templates and code get them."""
+        usual = {name: variable.usual for name, variable in self.declared.items()}
+        return {name: self.declared[name].given(value) for name, value in usual.items() if value is not None}
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return itself: pydantic copies the default of a field, with every declaration."""
+        return self
+
+
 class Roles(Section):
     """What a blueprint chooses of what roles let it choose."""
 
@@ -169,7 +186,7 @@ class Roles(Section):
     def unmet(self) -> Iterator[tuple[str, str, str, Variable]]:
         """Yield the role, the name, the other variable that it needs and that has no value, and its declaration."""
         for field, role in _roles(type(self)):
-            chosen: Chosen = getattr(self, field)
+            chosen: Chosen | Defaults = getattr(self, field)
             set_values = chosen.by_name()
             for name, variable in chosen.declared.items():
                 if variable.needs and set_values.get(name) and not set_values.get(variable.needs):
@@ -178,7 +195,7 @@ class Roles(Section):
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
         """Yield role, name and declaration of variables without a value."""
         for field, role in _roles(type(self)):
-            chosen: Chosen = getattr(self, field)
+            chosen: Chosen | Defaults = getattr(self, field)
             set_values = chosen.by_name()
             yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in set_values)
 
@@ -198,13 +215,19 @@ def _roles(model: type[Roles]) -> Iterator[tuple[str, str]]:
     return ((name, str(field.alias)) for name, field in model.model_fields.items())
 
 
-def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterable[str]) -> type[Roles]:
-    """Return the section of a blueprint for roles' variables; `others` are the roles that have none."""
+def roles_model(
+    variables: Mapping[str, Mapping[str, Variable]], others: Iterable[str], named: Collection[str] | None = None
+) -> type[Roles]:
+    """Return the section of a blueprint for roles' variables; `others` are the roles that have none.
+
+    `named` are the roles that the blueprint names, None: any; the others keep their defaults.
+    """
     fields: dict[str, Any] = {}
     for role, declared in variables.items():
-        model = chosen_model(role, declared)
-        description = f"Variables of the role {role}."
-        fields[_field(role)] = model, Field(model.model_construct(), alias=role, description=description)
+        is_named = named is None or role in named
+        model = chosen_model(role, declared) if is_named else Chosen
+        default = model.model_construct() if is_named else Defaults(declared)
+        fields[_field(role)] = model, Field(default, alias=role, description=f"Variables of the role {role}.")
     made: type[Roles] = create_model("Roles", __base__=Roles, __doc__=Roles.__doc__, **fields)
     made.not_keys = {role: f"the role `{role}` has no variables" for role in others}
     return made

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.blueprint import checks
 from hpcforge.blueprint.inventory import Inventory
@@ -32,7 +33,9 @@ from hpcforge.cluster.checks import slurm as slurm_checks
 from hpcforge.cluster.checks import storage as storage_checks
 from hpcforge.cluster.checks import subordinate_numbers as subordinate_checks
 from hpcforge.cluster.model import Cluster
-from hpcforge.design.fabric.graph import Fabric
+
+if TYPE_CHECKING:
+    from hpcforge.design.fabric.graph import Fabric
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid5
 
 from hpcforge.blueprint import hostlist
@@ -35,11 +35,13 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards
 from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_mb
-from hpcforge.design.fabric.graph import Fabric, oversubscription
-from hpcforge.design.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
+
+if TYPE_CHECKING:
+    from hpcforge.design.fabric.graph import Fabric
+    from hpcforge.design.fabric.topology_conf import Topology
 
 # Cores and memory of a worker for the operating system, if the blueprint sets none.
 _CORES_OF_A_LARGE_SOCKET = 16  # with fewer cores hpcforge reserves none by default
@@ -382,6 +384,8 @@ def _usual(value: int | None, usual: int) -> int:
 
 def _slow_between_links(fabric: Fabric) -> bool:
     """Return whether a node's links go to different switches, with less between these than the links carry."""
+    from hpcforge.design.fabric.graph import oversubscription  # noqa: PLC0415 - few clusters have fabrics
+
     if fabric.topology == "leaf-pair":
         return True  # only the few peer links are between them
     return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
@@ -540,15 +544,28 @@ def _near(
     for partition in slurm.partitions:
         if partition.topology:
             others.setdefault(partition.topology, set()).update(partition.nodes)
-    first = compute_fabric(fabrics, workers, settings.fabric)
-    further = further_fabrics(fabrics, first)
-    all_topologies = topologies(first, tuple(workers), settings.plugin, others, domains, further)
+    has_any = fabrics or domains  # else nothing tells which nodes are near
+    all_topologies = _topologies(settings, fabrics, tuple(workers), others, domains) if has_any else ()
     further_plugins = {topology.plugin for topology in all_topologies[1:]}
     partitions = (
         dataclasses.replace(partition, topology=partition.topology if partition.topology in further_plugins else None)
         for partition in slurm.partitions
     )
     return dataclasses.replace(slurm, partitions=tuple(partitions), topologies=all_topologies)
+
+
+def _topologies(
+    settings: SlurmTopology,
+    fabrics: Sequence[Fabric],
+    workers: Sequence[str],
+    others: Mapping[Plugin, set[str]],
+    domains: Mapping[str, str],
+) -> tuple[Topology, ...]:
+    from hpcforge.design.fabric import topology_conf  # noqa: PLC0415 - few clusters have fabrics
+
+    first = topology_conf.compute_fabric(fabrics, workers, settings.fabric)
+    further = topology_conf.further_fabrics(fabrics, first)
+    return topology_conf.topologies(first, workers, settings.plugin, others, domains, further)
 
 
 def _acceptance(

@@ -14,7 +14,7 @@ from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.reader import Loc, find, mark_of
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.input_files import inputs
+from hpcforge.cluster.load.loaded import inputs
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
 from hpcforge.design.fabric.cabling import Labels

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 from hpcforge.cli import run
-from hpcforge.cluster.load import _declared
+from hpcforge.cluster.load import _declared, _model
 
 _ADDRESS_SPACE = 2 << 30  # bytes: what would take the machine's memory ends as a MemoryError
 
@@ -27,7 +27,8 @@ def tried(path: str, as_json: bool) -> dict[str, object]:
     start = time.process_time()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            _declared.cache_clear()  # it knows folders by their paths
+            _declared.cache_clear()  # they know folders by their paths
+            _model.cache_clear()
             code = run(["validate", path, *(["--json"] if as_json else [])])
         except BaseException:  # a MemoryError, SystemExit and an endless recursion are findings, too
             trace = traceback.format_exc()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Annotated, Any, ClassVar
 
@@ -58,12 +58,17 @@ class AcceptanceSection(Section):
     tests: SmokeTests = Field(description="The tests by name.")
 
 
-def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:
-    """Return the section of a blueprint for the available smoke tests."""
-    fields: dict[str, Any] = {
-        name: (_smoke_test_model(name, folder.spec) | None, Field(None, description=folder.spec.description))
-        for name, folder in smoke_tests.items()
-    }
+def acceptance_model(
+    smoke_tests: Mapping[str, SmokeTestFolder], named: Collection[str] | None = None
+) -> type[AcceptanceSection]:
+    """Return the section of a blueprint for the available smoke tests; `named` are those that it names, None: any."""
+    fields: dict[str, Any] = {}
+    for name, folder in smoke_tests.items():
+        if named is None or name in named:
+            model, description = _smoke_test_model(name, folder.spec), folder.spec.description
+            fields[name] = model | None, Field(None, description=description)
+        else:
+            fields[name] = SmokeTestSection | None, None
     tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
     tests.folders = smoke_tests
     field: Any = (tests, Field(description="The tests by name."))

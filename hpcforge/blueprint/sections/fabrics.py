@@ -236,7 +236,7 @@ def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
 def unknown_models(draft: Draft, switches: Iterable[str], cables: Iterable[str]) -> Findings:
     """Yield models of switches and cables that neither the catalog nor the blueprint has."""
     fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
-    names = {"switch": set(switches), "cable": set(cables)}
+    names = {"switch": set(switches), "cable": set(cables)} if fabrics else {}  # else files are read for nothing
     for name, fabric in fabrics.items():
         models: list[tuple[Loc, str | None]] = [(("switch",), fabric.switch), (("spine_switch",), fabric.spine_switch)]
         models += [(("cable",), fabric.cable)]

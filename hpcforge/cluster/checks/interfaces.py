@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
@@ -13,7 +14,9 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.interfaces import bonded, carried, carrier, own_networks, port_below, ports
 from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
-from hpcforge.design.fabric.graph import Fabric, PortMaps
+
+if TYPE_CHECKING:
+    from hpcforge.design.fabric.graph import Fabric
 
 
 # Default routes of nodes whose interfaces hpcforge configures: a missing one, and two on one node.
@@ -214,6 +217,8 @@ def switch_findings(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[F
             hint = did_you_mean(name, names) or "`hpcforge design` lists the names of switches"
             yield Finding(("switches", name), f"{quote(name)} is not a switch of the design", hint, key=True)
         elif switch.ports:
+            from hpcforge.design.fabric.graph import PortMaps  # noqa: PLC0415 - few clusters have fabrics
+
             fabric, at = places[name]
             labels = [port.label for port in PortMaps(fabric).of(at).ports]
             for label in switch.ports.keys() - set(labels):

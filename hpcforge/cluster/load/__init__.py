@@ -55,7 +55,8 @@ def load(
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
     document = included.document
     roles, tests = _own_folders(document, blueprint_path)
-    declared, model = _declared(roles.folders, tests.folders)
+    declared = _declared(roles.folders)
+    model = _model(roles.folders, tests.folders, _named(document.root))
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
     inventory_named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
@@ -143,11 +144,19 @@ def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFo
 
 
 @cache
-def _declared(
-    role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]
-) -> tuple[RoleDeclarations, type[Blueprint]]:
-    declared = read_declared(*role_folders)
-    return declared, blueprint_model(declared, load_smoke_tests(*test_folders))
+def _declared(role_folders: tuple[Path, ...]) -> RoleDeclarations:
+    return read_declared(*role_folders)
+
+
+@cache
+def _model(role_folders: tuple[Path, ...], test_folders: tuple[Path, ...], named: frozenset[str]) -> type[Blueprint]:
+    return blueprint_model(_declared(role_folders), load_smoke_tests(*test_folders, named=named), named)
+
+
+def _named(root: reader.Mapping) -> frozenset[str]:
+    """Return the roles and smoke tests that a blueprint names."""
+    sections = (reader.find(root, ("roles",)), reader.find(root, ("acceptance", "tests")))
+    return frozenset(key for section in sections if isinstance(section, reader.Mapping) for key in section.entries)
 
 
 def _document(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:

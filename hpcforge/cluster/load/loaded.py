@@ -1,39 +1,43 @@
-"""A loaded blueprint, its resolved cluster, and the reports of the design's rules."""
+"""A loaded blueprint, its resolved cluster, the reports of the design's rules, and the files that it was read from."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import Diagnostic, in_order
 from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.public_keys import is_path
 from hpcforge.blueprint.reader import mark_of
-from hpcforge.blueprint.role_declarations import RoleDeclarations
+from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections.hardware import Parts
 from hpcforge.blueprint.site_folders import OwnFolders
+from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster import check_table
 from hpcforge.cluster.checks.files import armoured, key_lines, private_key
 from hpcforge.cluster.checks.gpus import driver_findings
-from hpcforge.cluster.checks.storage import served
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.smoke_tests import programs
-from hpcforge.design.fabric.cabling import Cabled
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.facility.design import Remark
 from hpcforge.design.facility.rules import Breach
-from hpcforge.design.site import PlacedSite, place_site
-from hpcforge.design.storage.capacity import ServedFileSystem
 from hpcforge.errors import ChangedFileError
 from hpcforge.software.rule_checks import breaches as software_breaches
+
+if TYPE_CHECKING:
+    from hpcforge.design.fabric.cabling import Cabled
+    from hpcforge.design.fabric.graph import Fabric
+    from hpcforge.design.facility.design import Remark
+    from hpcforge.design.site import PlacedSite
+    from hpcforge.design.storage.capacity import ServedFileSystem
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,6 @@ class RuleResults:
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
-    remarks: tuple[Remark, ...]
     diagnostics: tuple[Diagnostic, ...]
     not_checked: tuple[Diagnostic, ...]
 
@@ -56,7 +59,7 @@ class Loaded:
     blueprint: Blueprint
     cluster: Cluster
     found: tuple[Diagnostic, ...]  # warnings of reading and resolving
-    placed: PlacedSite
+    design: PlacedSite | None  # None: it has no machines, fabrics or file systems to judge
     role_folders: tuple[Path, ...]  # the shipped folder, then those of the blueprint
     switch_said: Mapping[str, str]  # identity of a switch (name, GUID, MAC) to its name in the design
     blueprint_path: Path
@@ -83,34 +86,43 @@ class Loaded:
         for path in self.digests:
             self.text(path)
 
+    @cached_property
+    def placed(self) -> PlacedSite:
+        """Return the fabrics, and the place of everything."""
+        return self.design or _place(self.blueprint, self.catalog, self.inventory)
+
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
         """Return the fabrics that can be built, in the blueprint's order."""
-        return self.placed.fabrics
+        return self.design.fabrics if self.design else ()
 
-    @property
+    @cached_property
     def catalog(self) -> Catalog:
         """Return the catalog with the blueprint's own hardware."""
-        return self.placed.room.catalog
+        return self.design.room.catalog if self.design else catalog_of(self.draft)
 
     @cached_property
     def served(self) -> tuple[ServedFileSystem, ...]:
         """Return the file systems that nodes serve, in numbers."""
-        return served(self.cluster, self.placed)
+        return _served(self.cluster, self.design) if self.design else ()
 
     @cached_property
     def judged(self) -> RuleResults:
         """Load racks, cut cables, and judge by all rules."""
-        source, of_room = self.draft.document.source, self.placed.facility.breaches
-        others = (*self.placed.fabric_breaches, *self.placed.storage_breaches(self.served))
+        of_room, others = self._of_design if self.design else ((), ())
         shown = [breach for breach in of_room if self.blueprint.site or breach.judged != "not-checked"]
-        breaches = (*shown, *others, *self.of_software)
-        every = in_order(source, [*self.found, *(diagnostic(self.draft, breach) for breach in breaches)])
+        entries = [diagnostic(self.draft, breach) for breach in (*shown, *others, *self.of_software)]
+        every = in_order(self.draft.document.source, [*self.found, *entries])
         return RuleResults(
-            remarks=tuple(remark(self.draft, breach) for breach in (*of_room, *others)),
             diagnostics=tuple(entry for entry in every if entry.severity != "not-checked"),
             not_checked=tuple(entry for entry in every if entry.severity == "not-checked"),
         )
+
+    @property
+    def _of_design(self) -> tuple[Sequence[Breach], Sequence[Breach]]:
+        """Return the findings of rules of racks, power and cooling, then those of fabrics and storage."""
+        placed = self.placed
+        return placed.facility.breaches, (*placed.fabric_breaches, *placed.storage_breaches(self.served))
 
     @property
     def of_software(self) -> tuple[Breach, ...]:
@@ -127,7 +139,8 @@ class Loaded:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """Return results of the rules of the facility, of fabrics, then of storage, in the order of the rules."""
-        return self.judged.remarks
+        of_room, others = self._of_design
+        return tuple(remark(self.draft, breach) for breach in (*of_room, *others))
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -160,20 +173,21 @@ def resolved(
     inventory = cast("Inventory", machines.model) if machines else None
     addressed = networks(blueprint, inventory)
     warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
-    placed = place_site(blueprint, catalog, inventory)
+    design = _place(blueprint, catalog, inventory) if _is_designed(blueprint, catalog) else None
     if machines and inventory:
         warnings += machines.place(addressed.wrong_in_inventory)
-        warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, placed.fabrics))
+        fabrics = design.fabrics if design else ()
+        warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, fabrics))
     key = private_key(inventory.access if inventory else None, inventory_path)
-    cluster = _cluster((blueprint, inventory, catalog), folder, key, placed, addressed)
-    inputs = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
+    cluster = _cluster((blueprint, inventory, catalog), folder, key, design, addressed)
+    inputs = check_table.Resolved(blueprint, cluster, catalog, declared, inventory.positions if inventory else ())
     for check in check_table.RESOLVED:  # each check has its own limit of findings
         warnings += draft.place(check.function(inputs))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,
         found=in_order(draft.document.source, warnings),
-        placed=placed,
+        design=design,
         role_folders=roles.folders,
         switch_said=_switch_names(inventory),
         blueprint_path=blueprint_path,
@@ -193,7 +207,7 @@ def _cluster(
     inputs: tuple[Blueprint, Inventory | None, Catalog],
     folder: Path,
     key: Path | None,
-    placed: PlacedSite,
+    design: PlacedSite | None,
     addressed: Networks,
 ) -> Cluster:
     """Resolve a cluster; `folder` has the files that the blueprint names, `key` is for logins to nodes."""
@@ -203,23 +217,44 @@ def _cluster(
         {name: key_lines(user, folder) for name, user in blueprint.users.items()},
         folder,
         key,
-        placed.positions,
+        design.positions if design else {},
         addressed,
-        placed.fabrics,
+        design.fabrics if design else (),
         programs(blueprint),
         _repository_key(blueprint, folder),
     )
-    cluster = replace(cluster, feeds=placed.power_feeds, shared_cores=blueprint.wants_lab)
+    cluster = replace(cluster, feeds=design.power_feeds if design else (), shared_cores=blueprint.wants_lab)
     if any(program.declared for program in cluster.programs):
-        return _designed(cluster, placed)
+        return _designed(cluster, design)
     return cluster
 
 
-def _designed(cluster: Cluster, placed: PlacedSite) -> Cluster:
+def _designed(cluster: Cluster, design: PlacedSite | None) -> Cluster:
     """Add what the design allows: nodes that may work at once, and each client's share of storage."""
-    turns = placed.work_turns([node.name for node in cluster.workers])
-    shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, placed)}
-    return replace(cluster, power_turns=turns, storage_shares=shares)
+    workers = tuple(node.name for node in cluster.workers)
+    if design is None:
+        return replace(cluster, power_turns=(workers,) if workers else ())
+    shares = {system.name: (system.each("read"), system.each("write")) for system in _served(cluster, design)}
+    return replace(cluster, power_turns=design.work_turns(workers), storage_shares=shares)
+
+
+# Blueprints of rehearsals need none of the 40 modules of the design.
+def _is_designed(blueprint: Blueprint, catalog: Catalog) -> bool:
+    """Return whether the design has anything to judge: virtual machines and rehearsals have no racks and no power."""
+    metal = any(catalog.servers[group.hardware].machine == "metal" for group in blueprint.nodes.values())
+    return bool(metal or blueprint.site or blueprint.fabrics or blueprint.storage)
+
+
+def _place(blueprint: Blueprint, catalog: Catalog, inventory: Inventory | None) -> PlacedSite:
+    from hpcforge.design.site import place_site  # noqa: PLC0415
+
+    return place_site(blueprint, catalog, inventory)
+
+
+def _served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]:
+    from hpcforge.cluster.served_storage import served  # noqa: PLC0415
+
+    return served(cluster, placed)
 
 
 def _repository_key(blueprint: Blueprint, folder: Path) -> str:
@@ -240,6 +275,8 @@ def _switch_names(inventory: Inventory | None) -> dict[str, str]:
 
 def remark(draft: Draft, breach: Breach) -> Remark:
     """Return the entry of a design."""
+    from hpcforge.design.facility.design import Remark  # noqa: PLC0415
+
     mark = mark_of(draft.document.root, breach.loc, key=breach.key) if breach.loc else None
     return Remark(
         code=breach.code,
@@ -258,3 +295,32 @@ def diagnostic(draft: Draft, breach: Breach) -> Diagnostic:
     mark = mark_of(draft.document.root, breach.loc, key=breach.key) if breach.loc else None
     message = f"{breach.code}: {breach.message}" + (f": {breach.arithmetic}" if breach.arithmetic else "")
     return Diagnostic(breach.judged, message, draft.document.source, mark, breach.hint)
+
+
+def inputs(loaded: Loaded) -> tuple[Path, ...]:
+    """Return the blueprint, then files that it includes, keys, and the folders of roles and smoke tests.
+
+    No secrets, no inventory.
+    They include the shipped roles and tests if the blueprint is in a checkout of hpcforge, whose commit has them.
+    """
+    blueprint, folder = loaded.blueprint, loaded.blueprint_path.absolute().parent
+    keys = [folder / key for user in blueprint.users.values() for key in user.keys if is_path(key)]
+    repository = blueprint.software.sources.nvidia
+    tests = blueprint.acceptance.tests.folders.values() if blueprint.acceptance else ()
+    return (
+        loaded.blueprint_path,
+        *loaded.included,
+        *keys,
+        *([folder / repository.key] if repository else []),
+        *(role_folder for place in loaded.role_folders[1:] for role_folder in having(place, ROLES.file)),
+        *(test.path for test in tests if test.path.parent != bundled.smoke_tests()),
+        *(role.path for role in loaded.cluster.site_roles),
+        *([bundled.roles(), bundled.smoke_tests()] if _in_checkout(loaded.blueprint_path.resolve()) else []),
+    )
+
+
+def _in_checkout(path: Path) -> bool:
+    """Return whether a file is in hpcforge's own checkout, and in no repository inside it."""
+    root = bundled.root()
+    inside = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return bool(inside) and (root / ".git").exists() and not any((folder / ".git").exists() for folder in inside[:-1])

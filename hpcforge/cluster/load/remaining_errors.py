@@ -16,7 +16,6 @@ from hpcforge.blueprint.schema_hints import aliases
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.load.loaded import diagnostic
-from hpcforge.design.site import place_site
 
 MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
 _MAX_ROUNDS = 6  # other entries may need an omitted one, and are omitted in the next round
@@ -133,6 +132,10 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
         return
     valid = {name: draft.sections[alias] for alias, name in aliases(model).items()}
     blueprint = cast("Blueprint", model.model_construct(**valid))
+    if not (blueprint.site or blueprint.fabrics):
+        return
+    from hpcforge.design.site import place_site  # noqa: PLC0415 - few clusters have a room or fabrics
+
     placed = place_site(blueprint, catalog)
     of_room = placed.facility.breaches if blueprint.site else ()
     for breach in (*of_room, *placed.fabric_breaches):

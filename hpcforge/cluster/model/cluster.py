@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.interfaces import Interface, interfaces, is_on
@@ -28,7 +28,9 @@ from hpcforge.cluster.model.software import (
 from hpcforge.cluster.nvidia import Amd, Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import FileSystem
-from hpcforge.design.facility.design import PowerFeed
+
+if TYPE_CHECKING:
+    from hpcforge.design.facility.design import PowerFeed
 
 
 # The declared facts of a node for a smoke test: declared.json beside its program.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.sections.slurm import Plugin
-from hpcforge.design.fabric.topology_conf import Topology, parts
+
+if TYPE_CHECKING:
+    from hpcforge.design.fabric.topology_conf import Topology
 
 # Parameters of a partition that exclude jobs, and the values that exclude none.
 _SELECTIVE = {
@@ -81,7 +83,11 @@ class Slurm:
         used = next((topology for topology in self.topologies if partition.topology in (None, topology.plugin)), None)
         settings = {name.lower(): value.lower() for name, value in self.settings}
         optional = "topooptional" in settings.get("topologyparam", "")  # it counts only for jobs with --switches
-        return parts(used, nodes) if used and used.plugin != "flat" and not optional else (tuple(nodes),)
+        if used is None or used.plugin == "flat" or optional:
+            return (tuple(nodes),)
+        from hpcforge.design.fabric.topology_conf import parts  # noqa: PLC0415 - few clusters have fabrics
+
+        return parts(used, nodes)
 
     def block(self, name: str) -> frozenset[str]:
         """Return the nodes of a node's block, where a topology has blocks."""

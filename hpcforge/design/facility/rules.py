@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hpcforge.blueprint.reader import Loc
-from hpcforge.design.facility.design import Severity
+
+if TYPE_CHECKING:
+    from hpcforge.design.facility.design import Severity
 
 MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
 

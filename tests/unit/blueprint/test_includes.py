@@ -10,7 +10,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cli import run
 from hpcforge.cluster import load
-from hpcforge.cluster.input_files import inputs
+from hpcforge.cluster.load.loaded import inputs
 
 SITE = """\
 schema: 1

@@ -17,7 +17,7 @@ import yaml
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.role_declarations import DeclarationError
 from hpcforge.cluster import load
-from hpcforge.cluster.load import _declared
+from hpcforge.cluster.load import _declared, _model
 from hpcforge.plan.roles.role import RoleError, load_role
 from hpcforge.run.site import compile_site, load_site_roles
 from tests.support.shipped import ROOT
@@ -188,6 +188,7 @@ def nth(text: str, number: int) -> int:
 def read_all(folder: Path) -> None:
     """Read the blueprint and all beside it."""
     _declared.cache_clear()
+    _model.cache_clear()
     loaded = load(folder / "site.yaml")
     compile_site(load_site_roles(loaded), {}, loaded.cluster)
     load_role(folder / "roles/guarded")

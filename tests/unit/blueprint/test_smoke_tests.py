@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.schema import json_schema
@@ -105,3 +106,13 @@ def test_none_is_no_line(tests: Path) -> None:
     path = tests / "disk" / "test.yaml"
     path.write_text(DISK.partition("thresholds:")[0] + "thresholds: none\n")
     assert load_smoke_tests(tests)["disk"].spec.thresholds == {}
+
+
+def test_a_shipped_test_that_no_blueprint_names_is_read_at_first_use(tests: Path) -> None:
+    (tests / "disk" / "disk.py").unlink()
+    test = load_smoke_tests(tests, named=())["disk"]
+    for read in (lambda: test.spec, lambda: load_smoke_tests(tests, named={"disk"})):
+        with pytest.raises(InvalidInput, match="is missing beside it"):
+            read()
+    with pytest.raises(InvalidInput):  # the second folder is the site's own
+        load_smoke_tests(bundled.smoke_tests(), tests, named=())

@@ -67,7 +67,8 @@ MAIL = {
     "sender": variable(type="text", default="root", needs="relay"),
     "copy": variable(type="whole", default="1", rehearsed="0"),  # a method of every section
 }
-MODEL = roles_model({"mail": MAIL, "web": {"port": variable(type="whole", default="80")}}, ["plain"])
+VARIABLES = {"mail": MAIL, "web": {"port": variable(type="whole", default="80")}}
+MODEL = roles_model(VARIABLES, ["plain"])
 
 
 def test_values_are_by_role_and_those_without_one_are_missing() -> None:
@@ -76,6 +77,15 @@ def test_values_are_by_role_and_those_without_one_are_missing() -> None:
     assert [(role, name) for role, name, _ in roles.missing()] == [("mail", "relay")]
     assert [entry[:3] for entry in roles.unmet()] == [("mail", "sender", "relay")]
     assert roles.in_rehearsals() == {"mail": {"copy": 0}}
+
+
+def test_roles_that_a_blueprint_does_not_name_have_the_same_defaults() -> None:
+    data = {"web": {"port": "8080"}}
+    every, chosen = MODEL.model_validate(data), roles_model(VARIABLES, ["plain"], {"web"}).model_validate(data)
+    assert chosen.by_role() == every.by_role()
+    assert [*chosen.missing()] == [*every.missing()]
+    assert chosen.in_rehearsals() == every.in_rehearsals()
+    assert chosen.said() == {"web"}
 
 
 def test_a_role_or_variable_that_there_is_not_is_refused() -> None:

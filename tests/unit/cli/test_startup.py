@@ -112,6 +112,18 @@ def test_validate_imports_nothing_that_is_for_nodes(valid: bool) -> None:
     assert not _tops(modules) & {*_SEES_NO_NODE, *_ELSEWHERE}
 
 
+def test_python_ends_without_collections_of_all_objects() -> None:
+    code = f"import atexit, gc; atexit.register(lambda: print('frozen:', gc.get_freeze_count() > 10_000)){_CHILD}"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "frozen: True"
+
+
+def test_validate_without_a_room_imports_none_of_its_algorithms() -> None:
+    _, modules = _imported("validate", REHEARSAL)
+    design = {module for module in modules if module.startswith("hpcforge.design.")}
+    assert design <= {"hpcforge.design.facility", "hpcforge.design.facility.rules"}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rehearsals")
 def test_entering_a_rehearsal_reads_no_blueprint() -> None:
     """Whoever tries something out in a rehearsal enters it again and again."""

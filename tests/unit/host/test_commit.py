@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.input_files import inputs
+from hpcforge.cluster.load.loaded import inputs
 from hpcforge.host.commit import commit_of, descends
 
 ROOT = Path(__file__).parents[3]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from hpcforge import bundled
 from hpcforge.blueprint.node_sets import named
 from hpcforge.blueprint.sections.acceptance import (
     SmokeTestSection,
     acceptance_findings,
+    acceptance_model,
     asked_min,
     sets_of,
     time_limit_s,
 )
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from tests.unit.blueprint.drafts import draft, errors, places
 
 WORKERS = ("w01", "w02", "w03", "w04")
@@ -100,3 +105,12 @@ def test_options_are_those_of_the_test() -> None:
     for option, intact in (("seconds: 2", True), ("nosuch: 2", False)):
         blueprint = draft((TEST, f"tests: {{pairs: {{nodes: all, options: {{{option}}}}}}}"))
         assert blueprint.intact("acceptance", "tests", "pairs") is intact
+
+
+def test_only_tests_that_a_blueprint_names_have_models_of_their_own() -> None:
+    tests = load_smoke_tests(bundled.smoke_tests())
+    made = acceptance_model(tests, {"pairs"}).model_fields["tests"].annotation
+    assert made is not None
+    kinds = {name: get_args(field.annotation)[0] for name, field in made.model_fields.items()}
+    assert kinds.keys() == tests.keys()
+    assert [name for name, kind in kinds.items() if kind is not SmokeTestSection] == ["pairs"]

@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge import bundled
 from hpcforge.cluster import load
-from hpcforge.cluster.input_files import inputs
+from hpcforge.cluster.load.loaded import inputs
 from hpcforge.host.commit import commit_of
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import Roster
