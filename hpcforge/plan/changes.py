@@ -10,7 +10,7 @@ from typing import Any
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
-from hpcforge.plan.desired import DesiredRole, Disruption, RoleNeed, Unit, by_kind
+from hpcforge.plan.desired import DesiredRole, Disruption, Unit, by_kind
 from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
     OLD_STATE,
@@ -46,8 +46,7 @@ def node_changes(
     scope = bare.scope
     selected = [role for role in roles if scope.only is None or role.role in scope.only]
     if not observation.python and observation.receipt is None:
-        own: dict[str, RoleNeed] = {}
-        yield from ((role, change.on(observation.node, own)) for role in selected if (change := bare.change(role)))
+        yield from ((role, change) for role in selected if (change := bare.change(role)))
         return
     differs = {
         role.role: observation.differs.get(role.role, {}) if observation.python else nothing_there(role)
@@ -59,7 +58,7 @@ def node_changes(
     for role in selected:
         change = _judged_change(role, differs[role.role], changed, observation, scope)
         if change:
-            yield role, change.on(observation.node)
+            yield role, change
 
 
 @dataclass(frozen=True)

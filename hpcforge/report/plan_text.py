@@ -97,15 +97,14 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
 
 def _bodies(step: Step, plan: Plan, new_files: bool, longest: int | None) -> dict[str, tuple[str, ...]]:
     """Return the lines of each node's change. Equal ones are one object: nodes may be thousands."""
-    shown: dict[tuple[int, ...], tuple[str, ...]] = {}  # nodes that are alike have the same objects in their changes
+    shown: dict[int, tuple[str, ...]] = {}  # by id: equal nodes share one change
     distinct: dict[tuple[str, ...], tuple[str, ...]] = {}
     bodies = {}
     for node, change in step.changes.items():
-        key = tuple(map(id, change.but_needs))
-        if key not in shown:
+        if id(change) not in shown:
             body = (_why(change), *_body(change, plan, new_files, longest))
-            shown[key] = distinct.setdefault(body, body)
-        bodies[node] = shown[key]
+            shown[id(change)] = distinct.setdefault(body, body)
+        bodies[node] = shown[id(change)]
     return bodies
 
 
