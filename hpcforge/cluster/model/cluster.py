@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.interfaces import Interface, interfaces, is_on
 from hpcforge.cluster.model.acceptance import Acceptance, ImportedModule, SmokeTestProgram
-from hpcforge.cluster.model.gpus import GpuModel
+from hpcforge.cluster.model.gpus import GpuModel, Gpus
 from hpcforge.cluster.model.network import FabricOf, Network
 from hpcforge.cluster.model.node import Access, Function, Node
 from hpcforge.cluster.model.slurm import Partition, Slurm
@@ -361,6 +361,26 @@ class Cluster:
     def workers(self) -> tuple[Node, ...]:
         """The nodes that run jobs."""
         return self.with_function("worker")
+
+    @cached_property
+    def worker_kinds(self) -> tuple[tuple[Node, ...], ...]:
+        """The workers, grouped by what slurm.conf has of them: hardware, reserve, features and weight."""
+        kinds: dict[object, list[Node]] = {}
+        for node in self.workers:
+            shape = (node.sockets, node.cores_per_socket, node.threads_per_core, node.reserve_cores)
+            gres = node.gpus.slurm_gres if node.gpus else None
+            kind = (*shape, self.job_memory_mib(node), gres, node.features, node.weight)
+            kinds.setdefault(kind, []).append(node)
+        return tuple(map(tuple, kinds.values()))
+
+    @cached_property
+    def gpu_kinds(self) -> Mapping[Gpus, tuple[str, ...]]:
+        """The workers with GPUs, grouped by these."""
+        kinds: dict[Gpus, list[str]] = {}
+        for node in self.workers:
+            if node.gpus:
+                kinds.setdefault(node.gpus, []).append(node.name)
+        return {gpus: tuple(names) for gpus, names in kinds.items()}
 
     @property
     def login_nodes(self) -> tuple[str, ...]:
