@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from ipaddress import IPv4Address
+from itertools import compress
 from typing import Any, TypeVar
 
 from jinja2 import TemplateError
@@ -190,7 +191,7 @@ def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         def runs_on(node: Node) -> bool:
             return bool(evaluate(role.spec.on, {**context, "node": node}))
 
-        return tuple([node.name for node in cluster.nodes if made_once.get(node, runs_on)])
+        return tuple(compress(cluster.by_name, made_once.each(cluster.nodes, runs_on)))
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
@@ -318,6 +319,7 @@ class _Compiler:
     shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(
         default_factory=dict
     )  # by id of a spec, or of a tuple of specs
+    needs_made: dict[tuple[str, ...], tuple[RoleNeed, ...]] = field(default_factory=dict)  # by roles on the node
     same: dict[int, _Text] = field(default_factory=dict)  # texts equal on all nodes, by id of a spec
 
     @cached_property
@@ -383,7 +385,7 @@ class _Compiler:
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
         return MadeOnce(asked_of([*texts, *spec.inputs.values(), *spec.rerun_on]), self._context)
 
-    def _make_role(self, node: Node, needed: Collection[str]) -> DesiredRole:
+    def _make_role(self, node: Node, needed: tuple[str, ...]) -> DesiredRole:
         spec = self.role.spec
         resources = tuple(
             resource for specs, make in self._resources for resource in self._render_each(node, specs, make)
@@ -391,7 +393,7 @@ class _Compiler:
         paths = tuple(resource.path for resource in resources if isinstance(resource, File | Download))
         return DesiredRole(
             role=self.role.name,
-            needs=tuple(self._needs(needed)),
+            needs=self._needs(needed),
             packages=self._render_each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
             programs=spec.programs,
@@ -457,7 +459,13 @@ class _Compiler:
         with _explained(self.role, "sets_clock"):
             return bool(evaluate(self.role.spec.sets_clock, self._context))
 
-    def _needs(self, needed: Collection[str]) -> Iterator[RoleNeed]:
+    def _needs(self, needed: tuple[str, ...]) -> tuple[RoleNeed, ...]:
+        """Return its needs, one object for nodes on which the same roles run."""
+        if needed not in self.needs_made:
+            self.needs_made[needed] = tuple(self._make_needs(needed))
+        return self.needs_made[needed]
+
+    def _make_needs(self, needed: Collection[str]) -> Iterator[RoleNeed]:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
