@@ -69,6 +69,7 @@ _ROCE_DSCP = 26  # UCX's own mark
 _ROCE_PRIORITY = 3  # the lossless priority of NVIDIA's switches (Cumulus Linux, RoCE)
 _VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # namespace of the volumes' identifiers
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
+_NO_ADDRESSES: Mapping[str, str] = {}  # one for all nodes on a single network
 
 
 def resolve(
@@ -290,7 +291,7 @@ def _node(
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
-        addresses=dict(others),
+        addresses=dict(others) if others else _NO_ADDRESSES,
         mac=machine.mac,
         ports=machine.ports,
         bmc=bmc,
