@@ -95,7 +95,7 @@ def resolve(
     addressed = addressed or networks(blueprint, inventory)
     plugged = _plugged(fabrics)
     nodes = tuple(
-        dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
+        dataclasses.replace(node, fabrics=plugged[node.name]) if node.name in plugged else node
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
     )
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}

@@ -319,6 +319,7 @@ class _Compiler:
     shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(
         default_factory=dict
     )  # by id of a spec, or of a tuple of specs
+    conditions: dict[int, MadeOnce[bool]] = field(default_factory=dict)  # by id of a spec
     needs_made: dict[tuple[str, ...], tuple[RoleNeed, ...]] = field(default_factory=dict)  # by roles on the node
     same: dict[int, _Text] = field(default_factory=dict)  # texts equal on all nodes, by id of a spec
 
@@ -510,10 +511,19 @@ class _Compiler:
         return next((*loc, place) for loc, all_ in lists for place, candidate in enumerate(all_) if candidate is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
+        context = {**self._context, "node": node}
         try:
-            return self._rendered_of(spec, make, {**self._context, "node": node})
+            if spec.for_each is not None or spec.when == "true":
+                return self._rendered_of(spec, make, context)
+            return (make(spec, context),) if self._applies(spec, node, context) else ()
         except _WRONG as error:
             raise self._wrong_at(spec, error) from error
+
+    def _applies(self, spec: ResourceSpec, node: Node, context: Context) -> bool:
+        """Return whether a resource is on a node: its condition depends on less of the node than its other fields."""
+        if id(spec) not in self.conditions:
+            self.conditions[id(spec)] = MadeOnce(asked_of([spec.when]), self._context)
+        return self.conditions[id(spec)].get(node, lambda _: bool(evaluate(spec.when, context)))
 
     @staticmethod
     def _rendered_of(spec: S, make: Callable[[S, Context], T], context: Context) -> tuple[T, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hpcforge import __version__
 from hpcforge.atomic import write_atomically
@@ -115,7 +116,7 @@ def look(site: Site, goal: Goal, say: Callable[[str], None]) -> tuple[Survey, Pl
 
 def compare_unseen(site: Site, goal: Goal) -> Plan:
     """Return the plan for nodes that have only Python, without contacting a node."""
-    nothing: dict[str, str] = {}  # one for all nodes, which may be thousands
+    nothing: dict[str, Any] = {}  # one for all nodes, which may be thousands
     bare = {
         name: Observation(name, nothing, nothing, reads=nothing, answers=nothing, python=False) for name in goal.nodes
     }
