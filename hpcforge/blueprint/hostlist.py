@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import product
 
 from hpcforge.errors import ExpectedError
@@ -40,8 +41,11 @@ class HostlistError(ExpectedError, ValueError):
 
 def expand(text: str) -> tuple[str, ...]:
     """Return the names in the order written. Raises `HostlistError`; never runs or reads anything."""
-    if _PLAIN.fullmatch(text):  # the most frequent case: one name
-        return (text,)
+    return (text,) if _PLAIN.fullmatch(text) else _expanded(text)  # the most frequent case: one name
+
+
+@lru_cache(maxsize=64)  # several parts of a blueprint have the same hostlist, of thousands of names
+def _expanded(text: str) -> tuple[str, ...]:
     parts = _parts(text)
     for part in parts:
         _check_characters(part)

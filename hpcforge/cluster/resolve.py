@@ -71,6 +71,7 @@ _ROCE_DSCP = 26  # UCX's own mark
 _ROCE_PRIORITY = 3  # the lossless priority of NVIDIA's switches (Cumulus Linux, RoCE)
 _VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # namespace of the volumes' identifiers
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
+_NO_ADDRESSES: Mapping[str, str] = {}  # one for all nodes on a single network
 
 
 def resolve(
@@ -96,7 +97,7 @@ def resolve(
     addressed = addressed or networks(blueprint, inventory)
     plugged = _plugged(fabrics)
     nodes = tuple(
-        dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
+        dataclasses.replace(node, fabrics=plugged[node.name]) if node.name in plugged else node
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
     )
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
@@ -292,7 +293,7 @@ def _node(
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
-        addresses=dict(others),
+        addresses=dict(others) if others else _NO_ADDRESSES,
         mac=machine.mac,
         ports=machine.ports,
         bmc=bmc,

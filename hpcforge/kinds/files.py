@@ -13,7 +13,7 @@ from hpcforge.wire_types import Word
 HIDDEN = "(secret)"  # replaces a secret in a shown text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class File(Resource):
     """A regular file. `digest` is the SHA-256 of its content; of one that holds secrets an HMAC, or made of such.
 
@@ -75,7 +75,7 @@ def drifted(digest: str | None, actual: ActualState) -> bool:
     return written is not None and (actual.get("digest") != written or written == digest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileWithContent(File):
     """A file with its new content; None: only mode or owner are to be changed."""
 

@@ -31,7 +31,7 @@ class ResourceState(TypedDict, total=False):
     put: bool  # the desired state was put last, so another program changed it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Resource:
     """A desired resource of a node. The verbs are for plans; a field's annotation has its meaning."""
 

@@ -18,7 +18,7 @@ _SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu
 _REPORT_FACT = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # the fact with the driver's report, by kind of GPU
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeclaredWorker:
     """The hardware that a worker must show to be admitted. `needed_memory_mib` excludes the reserve."""
 

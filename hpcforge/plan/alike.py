@@ -6,7 +6,7 @@ of the cluster (`cluster.file_systems(node)`). A text with any other use of `nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -97,6 +97,14 @@ class MadeOnce(Generic[T]):
         if key not in self.made:
             self.made[key] = make(node)
         return self.made[key]
+
+    def each(self, nodes: Sequence[Node], make: Callable[[Node], T]) -> list[T]:
+        """Return the value of each node."""
+        if self.parts is None:
+            return [make(node) for node in nodes]
+        answers = list(map(self._answers, nodes))
+        values = {answer: self.get(node, make) for answer, node in dict(zip(answers, nodes, strict=True)).items()}
+        return [values[answer] for answer in answers]
 
     @cached_property
     def _answers(self) -> Callable[[Node], Hashable]:

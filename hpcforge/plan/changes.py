@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
-from hpcforge.plan.desired import DesiredRole, Disruption, RoleNeed, Unit, by_kind
+from hpcforge.plan.desired import DesiredRole, Disruption, KeptPath, OnRemove, Tree, Unit
 from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
     OLD_STATE,
@@ -46,8 +47,7 @@ def node_changes(
     scope = bare.scope
     selected = [role for role in roles if scope.only is None or role.role in scope.only]
     if not observation.python and observation.receipt is None:
-        own: dict[str, RoleNeed] = {}
-        yield from ((role, change.on(observation.node, own)) for role in selected if (change := bare.change(role)))
+        yield from (entry for role in selected if (entry := bare.entry(role))[1])
         return
     differs = {
         role.role: observation.differs.get(role.role, {}) if observation.python else nothing_there(role)
@@ -59,7 +59,7 @@ def node_changes(
     for role in selected:
         change = _judged_change(role, differs[role.role], changed, observation, scope)
         if change:
-            yield role, change.on(observation.node)
+            yield role, change
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def _disturbers(roles: Iterable[DesiredRole]) -> dict[str, list[str]]:
 
 
 _NOTHING_CHANGED = _Changed(frozenset(), {})
+_NEW = Observation("", python=False)
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,16 @@ class Bare:
 
     texts: Mapping[str, str]
     scope: Scope
-    changes: dict[int, Change] = field(default_factory=dict)  # by id of the desired role
+    entries: dict[int, tuple[DesiredRole, Change]] = field(default_factory=dict)  # by id of the desired role
 
-    def change(self, role: DesiredRole) -> Change:
-        """Return the change of a role; false where nothing changes."""
-        if id(role) not in self.changes:
-            observation = Observation("", python=False)
+    def entry(self, role: DesiredRole) -> tuple[DesiredRole, Change]:
+        """Return a role with its change, which is false where nothing changes."""
+        entry = self.entries.get(id(role))
+        if entry is None:
             # every unit starts, regardless of the paths it watches
-            self.changes[id(role)] = _judged_change(
-                role, nothing_there(role), _NOTHING_CHANGED, observation, self.scope
-            )
-        return self.changes[id(role)]
+            change = _judged_change(role, nothing_there(role), _NOTHING_CHANGED, _NEW, self.scope)
+            entry = self.entries[id(role)] = (role, change)
+        return entry
 
 
 def _judged_change(
@@ -173,15 +173,30 @@ def _change(role: DesiredRole, difference: Difference, changed: _Changed, forced
 
 
 def _owns(role: DesiredRole) -> OwnedResources:
-    grouped = by_kind(role.resources, (resource.named for resource in role.resources))
+    names = tuple([(resource.kind, resource.named) for resource in role.resources])
+    disrupts = role.disrupts.get("opaque", "none") if role.trees else "none"
+    return _owned(names, role.packages, role.units, role.trees, role.on_remove, role.leaves, disrupts)
+
+
+@lru_cache(maxsize=1024)  # nodes of a cluster own the same, though their contents differ
+def _owned(
+    names: tuple[tuple[str, str], ...],
+    packages: tuple[str, ...],
+    units: tuple[Unit, ...],
+    trees: tuple[Tree, ...],
+    on_remove: OnRemove,
+    leaves: tuple[KeptPath, ...],
+    disrupts: Disruption,
+) -> OwnedResources:
+    kinds = dict.fromkeys(kind for kind, _ in names)
     return OwnedResources(
-        packages=role.packages,
-        resources={kind: tuple(names) for kind, names in grouped.items()},
-        units=tuple(unit.name for unit in role.units),
-        trees=tuple(tree.path for tree in role.trees),
-        on_remove=role.on_remove,
-        leaves=role.leaves,
-        disrupts=role.disrupts.get("opaque", "none") if role.trees else "none",
+        packages=packages,
+        resources={kind: tuple([name for its_kind, name in names if its_kind == kind]) for kind in kinds},
+        units=tuple([unit.name for unit in units]),
+        trees=tuple([tree.path for tree in trees]),
+        on_remove=on_remove,
+        leaves=leaves,
+        disrupts=disrupts,
     )
 
 
@@ -225,24 +240,24 @@ def _disruptions(role: DesiredRole, change: Change) -> dict[RebootCause, Disrupt
     return does
 
 
-def _select(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
+def _select(names: tuple[str, ...], missing: Iterable[Any]) -> tuple[str, ...]:
     absent = set(missing)
-    return tuple(name for name in names if name in absent)
+    return names if absent.issuperset(names) else tuple(name for name in names if name in absent)
 
 
 def _differing(difference: Difference) -> dict[tuple[str, str], ActualState]:
     """Return the observed state of each resource that differs from the desired one, by kind and name."""
     return {
-        (kind.name, resource[kind.key]): resource
-        for kind in KINDS.values()
-        for resource in difference.get(kind.name, ())
+        (name, resource[KINDS[name].key]): resource
+        for name in difference.keys() & KINDS.keys()
+        for resource in difference[name]
     }
 
 
 def _resources(role: DesiredRole, difference: Difference) -> tuple[ResourceChange, ...]:
     states = _differing(difference)
-    places = ((resource, (resource.kind, resource.named)) for resource in role.resources)
-    return tuple(ResourceChange(resource, states[place]) for resource, place in places if place in states)
+    places = [(resource, (resource.kind, resource.named)) for resource in role.resources]
+    return tuple([ResourceChange(resource, states[place]) for resource, place in places if place in states])
 
 
 def _unit(
@@ -277,7 +292,10 @@ def _unit(
         reasons.append(cause)
     if not actions:
         return None
-    return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
+    return _unit_change(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
+
+
+_unit_change = lru_cache(maxsize=1024)(UnitChange)  # nodes of a cluster have the same
 
 
 def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from ipaddress import IPv4Address
+from itertools import compress
 from typing import Any, TypeVar
 
 from jinja2 import TemplateError
@@ -190,7 +191,7 @@ def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         def runs_on(node: Node) -> bool:
             return bool(evaluate(role.spec.on, {**context, "node": node}))
 
-        return tuple([node.name for node in cluster.nodes if made_once.get(node, runs_on)])
+        return tuple(compress(cluster.by_name, made_once.each(cluster.nodes, runs_on)))
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
@@ -318,6 +319,8 @@ class _Compiler:
     shared: dict[int, MadeOnce[tuple[Any, ...]]] = field(
         default_factory=dict
     )  # by id of a spec, or of a tuple of specs
+    conditions: dict[int, MadeOnce[bool]] = field(default_factory=dict)  # by id of a spec
+    needs_made: dict[tuple[str, ...], tuple[RoleNeed, ...]] = field(default_factory=dict)  # by roles on the node
     same: dict[int, _Text] = field(default_factory=dict)  # texts equal on all nodes, by id of a spec
 
     @cached_property
@@ -383,7 +386,7 @@ class _Compiler:
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
         return MadeOnce(asked_of([*texts, *spec.inputs.values(), *spec.rerun_on]), self._context)
 
-    def _make_role(self, node: Node, needed: Collection[str]) -> DesiredRole:
+    def _make_role(self, node: Node, needed: tuple[str, ...]) -> DesiredRole:
         spec = self.role.spec
         resources = tuple(
             resource for specs, make in self._resources for resource in self._render_each(node, specs, make)
@@ -391,7 +394,7 @@ class _Compiler:
         paths = tuple(resource.path for resource in resources if isinstance(resource, File | Download))
         return DesiredRole(
             role=self.role.name,
-            needs=tuple(self._needs(needed)),
+            needs=self._needs(needed),
             packages=self._render_each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
             programs=spec.programs,
@@ -457,7 +460,13 @@ class _Compiler:
         with _explained(self.role, "sets_clock"):
             return bool(evaluate(self.role.spec.sets_clock, self._context))
 
-    def _needs(self, needed: Collection[str]) -> Iterator[RoleNeed]:
+    def _needs(self, needed: tuple[str, ...]) -> tuple[RoleNeed, ...]:
+        """Return its needs, one object for nodes on which the same roles run."""
+        if needed not in self.needs_made:
+            self.needs_made[needed] = tuple(self._make_needs(needed))
+        return self.needs_made[needed]
+
+    def _make_needs(self, needed: Collection[str]) -> Iterator[RoleNeed]:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
@@ -502,10 +511,19 @@ class _Compiler:
         return next((*loc, place) for loc, all_ in lists for place, candidate in enumerate(all_) if candidate is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
+        context = {**self._context, "node": node}
         try:
-            return self._rendered_of(spec, make, {**self._context, "node": node})
+            if spec.for_each is not None or spec.when == "true":
+                return self._rendered_of(spec, make, context)
+            return (make(spec, context),) if self._applies(spec, node, context) else ()
         except _WRONG as error:
             raise self._wrong_at(spec, error) from error
+
+    def _applies(self, spec: ResourceSpec, node: Node, context: Context) -> bool:
+        """Return whether a resource is on a node: its condition depends on less of the node than its other fields."""
+        if id(spec) not in self.conditions:
+            self.conditions[id(spec)] = MadeOnce(asked_of([spec.when]), self._context)
+        return self.conditions[id(spec)].get(node, lambda _: bool(evaluate(spec.when, context)))
 
     @staticmethod
     def _rendered_of(spec: S, make: Callable[[S, Context], T], context: Context) -> tuple[T, ...]:

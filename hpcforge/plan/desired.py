@@ -148,6 +148,10 @@ class RoleNeed:
     role: str
     nodes: tuple[str, ...] = ()
 
+    def providers(self, node: str) -> tuple[str, ...]:
+        """Return the nodes that run it, for a role of this node."""
+        return self.nodes or (node,)
+
 
 @dataclass(frozen=True, slots=True)
 class DesiredRole:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from hpcforge.kinds import KINDS
@@ -15,6 +16,9 @@ from hpcforge.plan.desired import DesiredRole, by_kind
 
 _SHOWN = 300  # characters of the reason of a reverted change
 Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only its parts that differ from the desired ones
+
+
+_NO_BASIS: Mapping[str, str] = {}  # one for all nodes
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Accounts:
     owner_groups: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One node's answer. `unreachable` is the reason for a missing one; `python` is False before first contact."""
 
@@ -55,14 +59,14 @@ class Observation:
         return bool(self.receipt and (self.receipt.get("run") or self.receipt.get("trouble")))
 
     @property
-    def basis(self) -> dict[str, str]:
+    def basis(self) -> Mapping[str, str]:
         """Return a digest of each part that a plan for this node depends on: a role, the receipt, obstacles.
 
         Messages do not count: a failed check may print lines in another order each time. A plan can overlook nothing
         on a node that no run has configured, except a run that configures it meanwhile.
         """
         if not self.configured:
-            return {}
+            return _NO_BASIS
         receipt = self.receipt or {}
         parts = {
             **{f"role {role}": _without_words(difference) for role, difference in self.differs.items()},
@@ -92,7 +96,12 @@ def taken_back(reversal: Mapping[str, Any]) -> str:
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
     """Return the answer of a node that lacks all these resources."""
-    return by_kind(resources, ({KINDS[resource.kind].key: resource.named, "exists": False} for resource in resources))
+    return by_kind(resources, [_absent(KINDS[resource.kind].key, resource.named) for resource in resources])
+
+
+@lru_cache(maxsize=4096)  # nodes of a cluster lack the same
+def _absent(key: str, name: str) -> dict[str, Any]:
+    return {key: name, "exists": False}
 
 
 def nothing_there(role: DesiredRole) -> Difference:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
@@ -120,7 +119,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The changes of one role on one node."""
+    """The changes of one role on one node, or on several equal nodes: then all of them share one object."""
 
     needs: tuple[RoleNeed, ...] = ()
     packages: tuple[str, ...] = ()
@@ -143,20 +142,11 @@ class Change:
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
-    def on(self, node: str, own: dict[str, RoleNeed] | None = None) -> Change:
-        """Return the change with the node's name in its needs on the same node; `own` caches these needs by role."""
+    def on(self, node: str) -> Change:
+        """Return the change with the node's name in its needs on the same node."""
         if all(need.nodes for need in self.needs):
             return self
-        own = {} if own is None else own
-        for need in self.needs:
-            if not need.nodes and need.role not in own:
-                own[need.role] = RoleNeed(need.role, (node,))
-        return Change(tuple([need if need.nodes else own[need.role] for need in self.needs]), *self.but_needs)
-
-    @property
-    def but_needs(self) -> tuple[Any, ...]:
-        """All fields but its needs, which differ by node."""
-        return _BUT_NEEDS(self)
+        return replace(self, needs=tuple([RoleNeed(need.role, need.providers(node)) for need in self.needs]))
 
     def of(self, kind: type[R]) -> list[tuple[R, ActualState]]:
         """Return the desired and observed states of one kind."""
@@ -177,9 +167,6 @@ class Change:
             or self.renames
             or not self.noted
         )
-
-
-_BUT_NEEDS = attrgetter(*[field.name for field in fields(Change)[1:]])
 
 
 @dataclass(frozen=True)
@@ -333,9 +320,13 @@ class Plan:
 
     @property
     def flat(self) -> dict[str, Any]:
-        """The fields of all parts by name."""
+        """The fields of all parts by name; the needs of each change name their nodes."""
         parts = (self, self.changes, self.state, self.policy)
         values = {entry.name: getattr(part, entry.name) for part in parts for entry in fields(part)}
+        values["steps"] = tuple(
+            Step(step.role, {node: change.on(node) for node, change in step.changes.items()})
+            for step in values["steps"]
+        )
         return {name: values[name] for name in FIELDS}
 
     @property

@@ -124,8 +124,9 @@ class Use:
 
 def uses(desired: Desired) -> tuple[Use, ...]:
     """Return the uses of secrets in files, each once, in the order of roles."""
-    unique: dict[Use, None] = {}
+    unique: dict[tuple[str, str, str, bool], None] = {}
     for role in desired.distinct:
         for file in role.of(File):
-            unique.update((Use(name, role.role, file.path, not file.secret), None) for name in file.holds)
-    return tuple(sorted(unique, key=lambda use: desired.roles.index(use.role)))
+            unique.update(((name, role.role, file.path, not file.secret), None) for name in file.holds)
+    places = {role: place for place, role in enumerate(desired.roles)}
+    return tuple(sorted((Use(*fields) for fields in unique), key=lambda use: places[use.role]))

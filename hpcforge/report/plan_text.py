@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.kinds import TABLE
@@ -97,15 +98,14 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
 
 def _bodies(step: Step, plan: Plan, new_files: bool, longest: int | None) -> dict[str, tuple[str, ...]]:
     """Return the lines of each node's change. Equal ones are one object: nodes may be thousands."""
-    shown: dict[tuple[int, ...], tuple[str, ...]] = {}  # nodes that are alike have the same objects in their changes
+    shown: dict[int, tuple[str, ...]] = {}  # by id: equal nodes share one change
     distinct: dict[tuple[str, ...], tuple[str, ...]] = {}
     bodies = {}
     for node, change in step.changes.items():
-        key = tuple(map(id, change.but_needs))
-        if key not in shown:
-            body = (_why(change), *_body(change, plan, new_files, longest))
-            shown[key] = distinct.setdefault(body, body)
-        bodies[node] = shown[key]
+        if id(change) not in shown:
+            body = (_why(change.reason, change.disruption), *_body(change, plan, new_files, longest))
+            shown[id(change)] = distinct.setdefault(body, body)
+        bodies[node] = shown[id(change)]
     return bodies
 
 
@@ -114,6 +114,7 @@ def _head(subject: str, nodes: str, *more: str) -> str:
     return joined((styled(subject, "title"), nodes, *more), "  ")
 
 
+@lru_cache(maxsize=4096)  # most nodes have the same
 def _entry(text: str) -> str:
     """Return the line of a change, in the style of the sign that it begins with."""
     return "  " + styled(text, _SIGNS[text[0]]) if text[:1] in _SIGNS else f"  {text}"
@@ -178,10 +179,11 @@ def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {fold(tuple(nodes)): list(body) for body, nodes in by_body.items()}
 
 
-def _why(change: Change) -> str:
+@lru_cache
+def _why(reason: str, disruption: str) -> str:
     """Reason and disruption of a step, for its first line."""
-    does = (", disrupts: ", styled(change.disruption, "warn")) if change.disruption != "none" else ()
-    return joined((f"({change.reason}", *does, ")"))
+    does = (", disrupts: ", styled(disruption, "warn")) if disruption != "none" else ()
+    return joined((f"({reason}", *does, ")"))
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:

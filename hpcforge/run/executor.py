@@ -28,7 +28,7 @@ class RoleDependencies:
     def __init__(self, plan: Plan, outcomes: Mapping[str, Mapping[str, RoleOutcome]]) -> None:
         self._plan, self._outcomes = plan, outcomes
         self._needs = {
-            (node, step.role): [(provider, need.role) for need in change.needs for provider in need.nodes]
+            (node, step.role): [(provider, need.role) for need in change.needs for provider in need.providers(node)]
             for step in plan.changes.steps
             for node, change in step.changes.items()
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hpcforge import __version__
 from hpcforge.atomic import write_atomically
@@ -114,7 +115,10 @@ def look(engines: Engines, site: Site, goal: Goal, say: Callable[[str], None]) -
 
 def compare_unseen(site: Site, goal: Goal) -> Plan:
     """Return the plan for nodes that have only Python, without contacting a node."""
-    bare = {name: Observation(name, {}, python=False) for name in goal.nodes}
+    nothing: dict[str, Any] = {}  # one for all nodes, which may be thousands
+    bare = {
+        name: Observation(name, nothing, nothing, reads=nothing, answers=nothing, python=False) for name in goal.nodes
+    }
     plan = diff(site.cluster, goal.desired, bare)
     plan = replace(plan, changes=replace(plan.changes, first_contact=()), state=replace(plan.state, offline=True))
     return planned(site.cluster, plan, Recorded(), goal.verify)

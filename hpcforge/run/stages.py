@@ -397,7 +397,7 @@ def _finish_stage(
     work: list[requests.WorkRequest] = [
         {
             "role": role,
-            "needs": [need.role for need in change.needs if need.nodes == (node,)],
+            "needs": [need.role for need in change.needs if need.providers(node) == (node,)],
             "units": units(change, act=act, restarted=restarted),
             "checks": [check(role_check) for role_check in change.checks] if checks else [],
         }

@@ -22,20 +22,12 @@ import ipaddress
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    SSHCertificate,
-    load_ssh_private_key,
-    load_ssh_public_identity,
-)
+from typing import TYPE_CHECKING
 
 from hpcforge.cluster.model import Cluster, Node
+
+if TYPE_CHECKING:  # 7 MiB, which a plan for a cluster without secrets does not need
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 AUTHORITY = "ssh_host_ca"
 KNOWN_HOSTS = "ssh_known_hosts"  # not secret, but derived from the authority
@@ -47,6 +39,9 @@ _SLACK_S = 86400  # a certificate is valid this long before its step: clocks dif
 
 def new_authority() -> bytes:
     """Make a new authority: an Ed25519 private key as `ssh-keygen` writes it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
+
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
@@ -118,6 +113,9 @@ def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster,
 
 def span(certificate: bytes) -> tuple[float, float]:
     """Return begin and end of a certificate's validity, seconds since 1970. Raises ValueError for other data."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity  # noqa: PLC0415
+
     try:
         identity = load_ssh_public_identity(certificate)
     except UnsupportedAlgorithm as error:
@@ -153,6 +151,9 @@ def address_patterns(cidr: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _authority(text: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key  # noqa: PLC0415
+
     key = load_ssh_private_key(text, password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"{AUTHORITY} is not an Ed25519 key")
@@ -175,6 +176,8 @@ def bare(key: str) -> str:
 
 
 def _public_blob(authority: Ed25519PrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
+
     public = authority.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     return _field(b"ssh-ed25519") + _field(public)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.interfaces import Interface, interfaces, is_on
 from hpcforge.cluster.model.acceptance import Acceptance, ImportedModule, SmokeTestProgram
-from hpcforge.cluster.model.gpus import GpuModel
+from hpcforge.cluster.model.gpus import GpuModel, Gpus
 from hpcforge.cluster.model.network import FabricOf, Network
 from hpcforge.cluster.model.node import Access, Function, Node
 from hpcforge.cluster.model.slurm import Partition, Slurm
@@ -74,15 +74,20 @@ class Declared(TypedDict):
     gpus: DeclaredGpus | None
     links: list[DeclaredLink]
     mounts: list[DeclaredMount]
-    accounts: dict[str, int]  # numbers of users
-    hosts: dict[str, str]  # addresses of some nodes
     time_servers: list[str]  # addresses or names; empty: the node itself
     turn: int  # the node's turn in the design's power, from 0; -1: none
     turns: int
 
 
+class DeclaredForAll(TypedDict):
+    """The part that all nodes have: most of it."""
+
+    accounts: dict[str, int]  # numbers of users
+    hosts: dict[str, str]  # addresses of some nodes
+
+
 def declared(cluster: Cluster, node: Node) -> Declared:
-    """Return what the blueprint declares of a node."""
+    """Return what the blueprint declares of a node alone."""
     time = cluster.services["time"]
     gpus = node.gpus
     gpu_model = cluster.gpu_models.get(gpus.model) if gpus else None
@@ -101,8 +106,6 @@ def declared(cluster: Cluster, node: Node) -> Declared:
         else None,
         "links": [*_networks(cluster, node), *_adapters(cluster, node)],
         "mounts": list(_mounts(cluster, node)),
-        "accounts": dict(cluster.account_numbers),
-        "hosts": dict(cluster.some_hosts),
         "time_servers": [*servers, *(time.external if not time.on else ())],
         "turn": cluster.turns.get(node.name, -1),
         "turns": len(cluster.power_turns) or 1,
@@ -162,9 +165,11 @@ class Rollout:
 
 
 @cache
-def _indented(text: str) -> str:
+def _indented(*texts: str) -> str:
     """JSON in lines: json needs a tenth of a millisecond for it, and a plan has thousands of nodes that are alike."""
-    return json.dumps(json.loads(text), indent=1, sort_keys=True)
+    return json.dumps(
+        {key: value for text in texts for key, value in json.loads(text).items()}, indent=1, sort_keys=True
+    )
 
 
 @dataclass(frozen=True)
@@ -349,7 +354,12 @@ class Cluster:
 
     def declared(self, node: Node) -> str:
         """Return the blueprint's declaration of a node, as JSON, for smoke tests that compare it."""
-        return _indented(json.dumps(declared(self, node)))
+        return _indented(self._declared_for_all, json.dumps(declared(self, node)))
+
+    @cached_property
+    def _declared_for_all(self) -> str:
+        common: DeclaredForAll = {"accounts": dict(self.account_numbers), "hosts": dict(self.some_hosts)}
+        return json.dumps(common)
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """Return the interfaces of a node's networks, where the blueprint requests their set-up."""
@@ -363,6 +373,26 @@ class Cluster:
     def workers(self) -> tuple[Node, ...]:
         """The nodes that run jobs."""
         return self.with_function("worker")
+
+    @cached_property
+    def worker_kinds(self) -> tuple[tuple[Node, ...], ...]:
+        """The workers, grouped by what slurm.conf has of them: hardware, reserve, features and weight."""
+        kinds: dict[object, list[Node]] = {}
+        for node in self.workers:
+            shape = (node.sockets, node.cores_per_socket, node.threads_per_core, node.reserve_cores)
+            gres = node.gpus.slurm_gres if node.gpus else None
+            kind = (*shape, self.job_memory_mib(node), gres, node.features, node.weight)
+            kinds.setdefault(kind, []).append(node)
+        return tuple(map(tuple, kinds.values()))
+
+    @cached_property
+    def gpu_kinds(self) -> Mapping[Gpus, tuple[str, ...]]:
+        """The workers with GPUs, grouped by these."""
+        kinds: dict[Gpus, list[str]] = {}
+        for node in self.workers:
+            if node.gpus:
+                kinds.setdefault(node.gpus, []).append(node.name)
+        return {gpus: tuple(names) for gpus, names in kinds.items()}
 
     @property
     def login_nodes(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class SystemDisk:
     partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, sorted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """One machine as declared (overrides applied), and where to reach it.
 

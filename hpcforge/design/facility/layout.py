@@ -8,13 +8,13 @@ from typing import Literal
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.reader import Loc
-from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, load_of
+from hpcforge.design.facility.room import Load, NodeKind, Rack, Room
 from hpcforge.design.facility.rules import Breach
 
 How = Literal["given", "pinned", "proposed"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Item:
     """A thing at a place in a rack."""
 
@@ -100,7 +100,7 @@ class Layout:
 
 def item_of(name: str, kind: NodeKind, u: int, how: How) -> Item:
     """Place a node; one of unknown height takes one unit."""
-    return Item(name, "node", load_of(kind), u, kind.server.rack_units or 1, how, kind)
+    return Item(name, "node", kind.load, u, kind.server.rack_units or 1, how, kind)
 
 
 def allowed_racks(room: Room, kind: NodeKind) -> tuple[str, ...]:

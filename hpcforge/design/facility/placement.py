@@ -20,7 +20,7 @@ from hpcforge.blueprint.sections.nodes import NodeGroup
 from hpcforge.design.facility.layout import Filling, Item, Layout, allowed_racks, item_of
 from hpcforge.design.facility.loads import alike_as
 from hpcforge.design.facility.power_rules import carries
-from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, SwitchPlace, load_of, load_of_equipment
+from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, SwitchPlace, load_of_equipment
 from hpcforge.design.facility.rules import Breach, not_checked
 
 
@@ -128,7 +128,7 @@ class _Racks:
     """The possible racks for nodes of one kind, least loaded first."""
 
     def __init__(self, room: Room, fillings: dict[str, Filling], kind: NodeKind) -> None:
-        self.room, self.fillings, self.kind, self.load = room, fillings, kind, load_of(kind)
+        self.room, self.fillings, self.kind, self.load = room, fillings, kind, kind.load
         self.heaps: dict[Feeds, list[tuple[float, int, str]]] = defaultdict(list)
         self.feed_w: dict[str, float] = defaultdict(float)
         self.taken: dict[str, list[Item]] = defaultdict(list)  # by rack, places that `slots` has yielded

@@ -121,6 +121,11 @@ class NodeKind:
     names: tuple[str, ...]
     watts: Watts
 
+    @cached_property
+    def load(self) -> Load:
+        """The load of each of these nodes in a rack."""
+        return Load(self.model, self.watts.node_w, self.server.psu, self.server.weight_kg, self.watts.least_w)
+
     @property
     def metal(self) -> bool:
         """False for virtual machines and rehearsals, to which no rule applies."""
@@ -241,10 +246,6 @@ class Room:
         """Nodes in blueprint order."""
         names = (name for key in self.blueprint.nodes for name in hostlist.expand(key))
         return {name: index for index, name in enumerate(names)}
-
-
-def load_of(kind: NodeKind) -> Load:
-    return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg, kind.watts.least_w)
 
 
 def load_of_equipment(name: str, equipment: Equipment) -> Load:

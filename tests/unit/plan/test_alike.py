@@ -81,12 +81,14 @@ def test_nodes_with_the_same_answers_share_what_is_made(cluster: Cluster, text: 
     once: MadeOnce[int] = MadeOnce(asked_of([Expression(text)]), {"cluster": cluster, "vars": {}})
     first = [once.get(node, lambda n: made.append(n) or len(made)) for node in cluster.nodes]  # type: ignore[func-returns-value]
     assert [once.get(node, lambda _: -1) for node in cluster.nodes] == first
+    assert once.each(cluster.nodes, lambda _: -1) == first
     assert len(made) == len(set(first)) == classes
 
 
 def test_what_differs_by_node_is_made_for_each(cluster: Cluster) -> None:
     once: MadeOnce[str] = MadeOnce(asked_of([Template("{{ node.name }}")]))
     assert [once.get(node, lambda n: n.name) for node in cluster.nodes] == [node.name for node in cluster.nodes]
+    assert once.each(cluster.nodes, lambda n: n.name) == [node.name for node in cluster.nodes]
 
 
 def test_an_attribute_of_the_node_decides(cluster: Cluster) -> None:

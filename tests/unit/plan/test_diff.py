@@ -197,7 +197,7 @@ def test_what_goes_for_a_package_is_shown_and_what_is_not_known_is_said(cluster:
     assert "  ? what apt removes for clientd is not known yet" in first
 
 
-def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: Cluster, roles_folder: Path) -> None:
+def test_nodes_that_have_nothing_share_their_changes(cluster: Cluster, roles_folder: Path) -> None:
     role = roles_folder / "client/role.yaml"
     text = role.read_text().replace("-{{ node.name }}", "").replace("server@cluster", "base, server@cluster")
     role.write_text(text)
@@ -206,8 +206,10 @@ def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: 
     desired = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
     plan = diff(cluster, desired, {name: Observation(name, python=False) for name in ("head", "w1", "w2")})
     changes = next(step.changes for step in plan.changes.steps if step.role == "client")
-    assert changes["w1"].resources is changes["w2"].resources
-    assert [change.needs for change in changes.values()] == [
+    assert changes["w1"] is changes["w2"]
+    assert changes["w1"].needs == (RoleNeed("base"), RoleNeed("server", ("head",)))
+    [named] = [step.changes for step in plan.flat["steps"] if step.role == "client"]
+    assert [change.needs for change in named.values()] == [
         (RoleNeed("base", (name,)), RoleNeed("server", ("head",))) for name in ("w1", "w2")
     ]
 

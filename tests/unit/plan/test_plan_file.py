@@ -50,7 +50,7 @@ def test_it_comes_back_equal(plan: Plan) -> None:
     assert plan.changes.texts
     assert plan.state.unreachable
     back = load_plan(dump_plan(plan, KEY), KEY)
-    assert back == plan
+    assert back.flat == plan.flat
     assert [list(step.changes) for step in back.changes.steps] == [list(step.changes) for step in plan.changes.steps]
     assert type(back.changes.steps[0]) is type(plan.changes.steps[0])
     assert OLD_TEXT in {
@@ -130,7 +130,7 @@ def test_under_another_key_it_is_refused(plan: Plan) -> None:
 
 def test_a_line_end_that_an_editor_adds_or_takes_is_no_edit(plan: Plan) -> None:
     data = dump_plan(plan, KEY)
-    assert load_plan(data.removesuffix(b"\n"), KEY) == plan
+    assert load_plan(data.removesuffix(b"\n"), KEY).flat == plan.flat
 
 
 def test_a_field_more_is_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:

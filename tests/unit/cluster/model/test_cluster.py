@@ -59,3 +59,15 @@ def test_it_is_beside_programs_that_read_it(tmp_path: Path) -> None:
     }
     assert found == {worker.name: json.loads(loaded.cluster.declared(worker)) for worker in loaded.cluster.workers}
     assert {(declared["turn"], declared["turns"]) for declared in found.values()} == {(0, 1)}
+
+
+def test_workers_are_grouped_by_what_slurm_has_of_them() -> None:
+    cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
+    workers = tuple(replace(cluster.workers[0], name=f"w{number}") for number in range(4))
+    one = cluster.workers[0].gpus
+    assert one is not None
+    others = {1: {"weight": 7}, 2: {"gpus": replace(one, count=4)}, 3: {"rack": "elsewhere", "host_keys": ()}}
+    nodes = tuple(replace(worker, **others.get(number, {})) for number, worker in enumerate(workers))
+    several = replace(cluster, nodes=nodes)
+    assert [[node.name for node in kind] for kind in several.worker_kinds] == [["w0", "w3"], ["w1"], ["w2"]]
+    assert several.gpu_kinds == {one: ("w0", "w1", "w3"), replace(one, count=4): ("w2",)}
