@@ -17,12 +17,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import CodeType
     from typing import Any
 
 OLDEST = (3, 9)
 FOLDER = "/run/hpcforge"
 _RECEIPT = "/var/lib/hpcforge/receipt.json"  # of nodes that an apply has changed; a plan leaves nothing on others
+_NAME = "program-{}".format(importlib.util.MAGIC_NUMBER.hex())  # bytecode is of one version of Python
 _MOST_BYTES = 16 * 2**20
 _MOST_MODULES = 300  # of several releases
 
@@ -84,26 +86,25 @@ class BundleFinder:
 def kept() -> "dict[str, tuple[str, bytes]]":
     """Return the modules that were compiled on this node before, by name: digest of the source, and code."""
     try:
-        compiled = marshal.loads(_read())  # noqa: S302
+        with _folder() as folder:
+            file = os.open(_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            with os.fdopen(file, "rb") as stream:
+                _check(file)
+                compiled = marshal.loads(stream.read(_MOST_BYTES))  # noqa: S302
     except (OSError, EOFError, ValueError, TypeError):
         return {}
     return compiled if isinstance(compiled, dict) else {}
 
 
-def _name() -> str:
-    """Return the file's name: bytecode is of one version of Python."""
-    return "program-{}".format(importlib.util.MAGIC_NUMBER.hex())
-
-
-def _open_folder() -> int:
-    """Return a descriptor of root's folder. Raise OSError if another user can change it."""
+@contextlib.contextmanager
+def _folder() -> "Iterator[int]":
+    """Open root's folder. Raise OSError if another user can change it."""
     folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _check(folder)
-    except OSError:
+        yield folder
+    finally:
         os.close(folder)
-        raise
-    return folder
 
 
 def _check(descriptor: int) -> None:
@@ -112,34 +113,20 @@ def _check(descriptor: int) -> None:
         raise OSError("not only root can change it")
 
 
-def _read() -> bytes:
-    folder = _open_folder()
-    try:
-        file = os.open(_name(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        with os.fdopen(file, "rb") as stream:
-            _check(file)
-            return stream.read(_MOST_BYTES)
-    finally:
-        os.close(folder)
-
-
 def _write(compiled: "dict[str, tuple[str, bytes]]") -> None:
     """Replace the file at once: another request may read it meanwhile."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(FOLDER, 0o700)  # noqa: PTH102
-    folder = _open_folder()
-    temporary = ".{}-{}".format(os.getpid(), _name())
-    try:
+    temporary = ".{}-{}".format(os.getpid(), _NAME)
+    with _folder() as folder:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             with os.fdopen(file, "wb") as stream:
                 stream.write(marshal.dumps(compiled))
-            os.rename(temporary, _name(), src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temporary, _NAME, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(temporary, dir_fd=folder)
             raise
-    finally:
-        os.close(folder)
 
 
 def start(document: "Any") -> None:

@@ -37,10 +37,9 @@ def _dump(resource: Resource) -> dict[str, Any]:
 class _Schemas:
     """The JSON Schema of a resource: that of each kind."""
 
-    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, object]:
         """Return them for pydantic, which asks only for a schema that is printed or digested."""
-        types: dict[str, Any] = {**TYPES}
-        return {name: adapter(resource_type).json_schema() for name, resource_type in types.items()}
+        return {name: adapter(resource_type).json_schema() for name, resource_type in TYPES.items()}
 
 
 # A resource of any kind, in the form of a plan file.
