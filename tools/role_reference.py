@@ -17,10 +17,13 @@ from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.design.fabric.topology_conf import Topology
+from hpcforge.design.facility.design import PowerFeed
 from hpcforge.plan.roles.role import Role, load_roles
 from hpcforge.plan.roles.spec import json_schema
 from tools.blueprint_reference import reference
 
+_OF_DESIGN = {"PowerFeed": PowerFeed, "Topology": Topology}  # the model imports them for type checkers alone
 _MADE_BY = "python -m tools.role_reference"
 _PAGE = Path(__file__).with_name("roles.md")
 _FIELD = re.compile(r"    (\w+): [^#\n]*?(?:  # (.*))?")
@@ -58,7 +61,7 @@ def _models() -> Iterator[str]:
         rows = "".join(f"| `{name}` | {kind} | {meaning} |\n" for name, kind, meaning in _rows(model))
         doc = inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         yield f"### {model.__name__}{names.get(model, '')}\n\n{doc}\n\n| name | type | meaning |\n|---|---|---|\n{rows}"
-        for hint in get_type_hints(model).values():
+        for hint in get_type_hints(model, localns=_OF_DESIGN).values():
             models += [model for model in dict.fromkeys(_dataclasses(hint)) if model not in models]
 
 
