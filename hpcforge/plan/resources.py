@@ -39,7 +39,8 @@ class _Schemas:
 
     def __get_pydantic_json_schema__(self, *_: object) -> dict[str, object]:
         """Return them for pydantic, which asks only for a schema that is printed or digested."""
-        return {name: adapter(resource_type).json_schema() for name, resource_type in TYPES.items()}
+        schemas = {name: adapter(resource_type).json_schema() for name, resource_type in TYPES.items()}  # type: ignore[arg-type]
+        return dict(schemas)
 
 
 # A resource of any kind, in the form of a plan file.
