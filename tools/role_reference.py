@@ -80,7 +80,7 @@ def _rows(model: type[Any]) -> Iterator[tuple[str, str, str]]:
         yield field.name, f"`{field.type}`".replace("|", "\\|"), comments.get(field.name, "").replace("|", "\\|")
     for name, value in vars(model).items():
         code = value.fget if isinstance(value, property) else getattr(value, "func", None)
-        if code is not None:
+        if code is not None and not name.startswith("_"):  # a template reaches no such name
             kind = inspect.signature(code).return_annotation
             yield name, f"`{kind}`".replace("|", "\\|"), inspect.cleandoc(value.__doc__ or "").partition("\n")[0]
 
