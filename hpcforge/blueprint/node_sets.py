@@ -151,7 +151,6 @@ def _terms(text: str) -> Iterator[tuple[bool, tuple[str, ...]]]:
 
 
 def _spelled_terms(text: str) -> Iterator[tuple[bool, tuple[str, ...], str]]:
-    """Yield the terms, each with its text."""
     start, less = 0, False
     for match in (*_OPERATOR_OR_BRACKETS.finditer(text), None):
         if match is not None and match[0].startswith("["):

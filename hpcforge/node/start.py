@@ -21,30 +21,25 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
+    Compiled = dict[str, tuple[str, bytes]]  # digest of the source, and code, by module
+
 OLDEST = (3, 9)
 FOLDER = "/run/hpcforge"
 _RECEIPT = "/var/lib/hpcforge/receipt.json"  # of nodes that an apply has changed; a plan leaves nothing on others
 _NAME = "program-{}".format(importlib.util.MAGIC_NUMBER.hex())  # bytecode is of one version of Python
-_MOST_BYTES = 16 * 2**20
-_MOST_MODULES = 300  # of several releases
+_MOST_BYTES = 16 * 2**20  # a larger file, of many releases, is not used, and replaced
 
 
 class BundleFinder:
     """Finds modules among the received sources, and compiles each at its first import.
 
-    `digests` identifies the sources. `compiled` has the digest and the code of modules that were compiled before.
+    `digests` identifies the sources; `compiled` are modules that were compiled before.
     """
 
-    def __init__(
-        self,
-        sources: "dict[str, str]",
-        digests: "dict[str, str] | None" = None,
-        compiled: "dict[str, tuple[str, bytes]] | None" = None,
-    ) -> None:
+    def __init__(self, sources: "dict[str, str]", digests: "dict[str, str]", compiled: "Compiled") -> None:
         self.sources = sources
         self.packages = {name[:at] for name in sources for at, letter in enumerate(name) if letter == "."}
-        self.digests = digests or {}
-        self.compiled = dict(compiled or {})
+        self.digests, self.compiled = digests, dict(compiled)
         self.complete = True  # `compiled` has all modules that were imported
 
     def find_spec(
@@ -77,14 +72,14 @@ class BundleFinder:
         if self.complete or os.geteuid() != 0 or not os.path.isfile(_RECEIPT):  # noqa: PTH113 - pathlib imports much
             return
         try:
-            _write({name: self.compiled[name] for name in sorted(self.compiled)[:_MOST_MODULES]})
+            _write(self.compiled)
         except OSError:  # memory is full: the next request compiles again
             return
         self.complete = True
 
 
-def kept() -> "dict[str, tuple[str, bytes]]":
-    """Return the modules that were compiled on this node before, by name: digest of the source, and code."""
+def kept() -> "Compiled":
+    """Return the modules that were compiled on this node before."""
     try:
         with _folder() as folder:
             file = os.open(_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
@@ -113,7 +108,7 @@ def _check(descriptor: int) -> None:
         raise OSError("not only root can change it")
 
 
-def _write(compiled: "dict[str, tuple[str, bytes]]") -> None:
+def _write(compiled: "Compiled") -> None:
     """Replace the file at once: another request may read it meanwhile."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(FOLDER, 0o700)  # noqa: PTH102
@@ -137,7 +132,7 @@ def start(document: "Any") -> None:
         end = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
         sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(end) + "\n")
         return
-    finder = BundleFinder(document["modules"], document.get("digests"), kept())
+    finder = BundleFinder(document["modules"], document.get("digests", {}), kept())
     sys.meta_path.insert(0, finder)
     from hpcforge.node.main import main  # noqa: PLC0415 - a received module, not importable before
 

@@ -145,7 +145,6 @@ def _completing_long(output: str) -> set[str]:
 
 
 def _word(state: str) -> str:
-    """Return a state in words."""
     for part, word in _STATES:
         if part in state.upper():
             return word

@@ -418,7 +418,6 @@ def _direction(state: State, part: Part) -> str:
 
 
 def _name_part(finding: BadPart, names: PartNames, direction: str, symptoms: Sequence[str]) -> NamedPart:
-    """Return a finding with the names of its parts."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
     if finding.measured:

@@ -126,7 +126,6 @@ def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
 
 
 def _lines(program: SmokeTestProgram, measure: Measure, by_measure: Numbers, references: References) -> Iterator[Line]:
-    """Yield the lines of one measure."""
     by_part = by_measure.get(measure.name, {})
     limits = [line for line in program.lines if line.measure == measure.name]
     for line in limits:

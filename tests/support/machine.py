@@ -6,7 +6,7 @@ import time
 from functools import cache
 
 _RUNS = 5
-_REFERENCE_S = 0.016  # of the work below, where `hpcforge validate blueprints/rehearsal.yaml` takes 0.4 CPU s
+_REFERENCE_S = 0.016  # of the work below, where `hpcforge validate blueprints/rehearsal.yaml` takes 0.3 CPU s
 
 
 def _work() -> int:

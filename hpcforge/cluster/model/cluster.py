@@ -79,13 +79,6 @@ class Declared(TypedDict):
     turns: int
 
 
-class DeclaredForAll(TypedDict):
-    """The part that all nodes have: most of it."""
-
-    accounts: dict[str, int]  # numbers of users
-    hosts: dict[str, str]  # addresses of some nodes
-
-
 def declared(cluster: Cluster, node: Node) -> Declared:
     """Return what the blueprint declares of a node alone."""
     time = cluster.services["time"]
@@ -358,8 +351,8 @@ class Cluster:
 
     @cached_property
     def _declared_for_all(self) -> str:
-        common: DeclaredForAll = {"accounts": dict(self.account_numbers), "hosts": dict(self.some_hosts)}
-        return json.dumps(common)
+        """Numbers of users and addresses of some nodes: most of what is declared, and the same for all nodes."""
+        return json.dumps({"accounts": dict(self.account_numbers), "hosts": dict(self.some_hosts)})
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """Return the interfaces of a node's networks, where the blueprint requests their set-up."""

@@ -30,7 +30,7 @@ import importlib, json, sys
 sources = json.load(sys.stdin)
 scope = {"__name__": "hpcforge.node.start"}
 exec(sources["hpcforge.node.start"], scope)
-sys.meta_path.insert(0, scope["BundleFinder"](sources))
+sys.meta_path.insert(0, scope["BundleFinder"](sources, {}, {}))
 for name in sources:
     importlib.import_module(name)
 """

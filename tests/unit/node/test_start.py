@@ -47,7 +47,7 @@ def value(finder: start.BundleFinder) -> int:
 
 def keep() -> None:
     """Import the module, and keep what was compiled."""
-    finder = start.BundleFinder(SOURCES, DIGESTS)
+    finder = start.BundleFinder(SOURCES, DIGESTS, {})
     assert value(finder) == 7
     finder.keep()
 
@@ -63,7 +63,7 @@ def test_a_python_that_is_too_old_says_so(capsys, monkeypatch):
 
 
 def test_modules_that_were_sent_are_found_with_the_packages_around_them() -> None:
-    finder = start.BundleFinder({"sent_package.inner.module": "VALUE = 7"})
+    finder = start.BundleFinder(SOURCES, {}, {})
     sys.meta_path.insert(0, finder)
     try:
         assert importlib.import_module("sent_package.inner.module").VALUE == 7
@@ -90,7 +90,7 @@ def test_a_module_is_compiled_once(folder: Path) -> None:
 
 def test_another_source_is_compiled(folder: Path) -> None:
     keep()
-    for digests in ({"sent_package.inner.module": "another digest"}, {}, None):
+    for digests in ({"sent_package.inner.module": "another digest"}, {}):
         assert value(start.BundleFinder({"sent_package.inner.module": "VALUE = 8"}, digests, start.kept())) == 8
 
 
@@ -143,7 +143,7 @@ def test_a_full_memory_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-    finder = start.BundleFinder({"sent_package.inner.module": "VALUE = 9"}, {"sent_package.inner.module": "new"})
+    finder = start.BundleFinder({"sent_package.inner.module": "VALUE = 9"}, {"sent_package.inner.module": "new"}, {})
     assert value(finder) == 9
     finder.keep()
     assert [(path, path.read_bytes()) for path in folder.iterdir()] == [(kept, before)]
