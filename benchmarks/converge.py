@@ -106,7 +106,11 @@ def made(folder: Path, count: int, cidr: str = "10.77.0.0/24") -> Iterator[Bench
         )
         yield Bench(folder, lab, names)
     finally:
-        labs.down(name, None, lambda _: None)
+        try:
+            labs.down(name, None, lambda _: None)
+        except KeyboardInterrupt:  # the lab goes all the same
+            labs.down(name, None, lambda _: None)
+            raise
 
 
 def download(folder: Path) -> Path:

@@ -37,12 +37,10 @@ class NcclSection(Section):
     """What NCCL must use."""
 
     where: Literal["always", "rdma"] = Field(
-        "always",
-        description="rdma: only if there are several nodes, and all are on one InfiniBand or RoCE fabric.",
+        "always", description="rdma: only if there are several nodes, and all are on one InfiniBand or RoCE fabric."
     )
     must: tuple[_Name, ...] = Field(
-        (),
-        description="Transports that some rank of each node must use, as in NCCL's log: NET/IB, P2P, NVLS, GDRDMA.",
+        (), description="Transports that some rank of each node must use, as in NCCL's log: NET/IB, P2P, NVLS, GDRDMA."
     )
     must_not: tuple[_Name, ...] = Field((), description="Transports that no rank may use, such as NET/Socket.")
 

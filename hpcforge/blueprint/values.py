@@ -400,8 +400,7 @@ BmcUser = Annotated[
     str, Matches(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,31}", "a user of a BMC: up to 32 letters, digits and ._@-", "admin")
 ]
 Fingerprint = Annotated[
-    str,
-    Matches("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case", "0" * 60 + "beef"),
+    str, Matches("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case", "0" * 60 + "beef")
 ]
 Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
@@ -447,8 +446,7 @@ ModelName = Annotated[
     str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a model name: lower-case letters, digits, . and -", "dgx-h100")
 ]
 DistributionName = Annotated[
-    str,
-    Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a name of a distribution: lower-case letters, digits, . and -", "debian"),
+    str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a name of a distribution: lower-case letters, digits, . and -", "debian")
 ]
 ReleaseNumber = Annotated[
     str,
@@ -489,11 +487,7 @@ Text = Annotated[
 ]
 Sentence = Annotated[
     str,
-    Matches(
-        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}",
-        "one line of up to 200 characters",
-        "RMA 4711: a DIMM is out",
-    ),
+    Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}", "one line of up to 200 characters", "RMA 4711: a DIMM is out"),
 ]
 # Settings that hpcforge writes, and settings that name programs, files or further configuration; in any case.
 _SLURM_OWNED = re.compile(

@@ -43,8 +43,7 @@ class Variable(BaseModel):
         None, description="Its value if the blueprint sets none. Without a default, the blueprint must set it."
     )
     rehearsed: object = Field(
-        None,
-        description="Its value in the rehearsal of a real site. Set it for values that leave the cluster.",
+        None, description="Its value in the rehearsal of a real site. Set it for values that leave the cluster."
     )
     needs: VariableName | None = Field(
         None, description="Another variable of the role; without it, this one has no effect."

@@ -49,10 +49,7 @@ def racks_of(site: SiteSection | None) -> tuple[str, ...]:
 
 
 def _racks(
-    groups: Mapping[str, NodeGroup],
-    members: Mapping[str, list[str]],
-    racks: Iterable[str],
-    pinned: Mapping[str, Place],
+    groups: Mapping[str, NodeGroup], members: Mapping[str, list[str]], racks: Iterable[str], pinned: Mapping[str, Place]
 ) -> Mapping[str, tuple[str, ...] | None]:
     """Return nodes by rack; None where a position is proposed, since it follows from all others."""
     by_rack: dict[str, list[str]] = {rack: [] for rack in racks}

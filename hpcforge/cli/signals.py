@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal is gone"}
+_AGAIN_S = 0.01
 _Handler = Callable[[int, FrameType | None], None]
 
 
@@ -23,6 +25,15 @@ def at_once() -> None:
         _leave_terminal(number, terminals)
         raise KeyboardInterrupt
 
+    def unraisable(error: sys.UnraisableHookArgs) -> None:
+        """Raise it again a moment later: Python drops it where it comes in a callback, as of an import."""
+        if isinstance(error.exc_value, KeyboardInterrupt):
+            signal.signal(signal.SIGALRM, take)
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        else:
+            sys.__unraisablehook__(error)
+
+    sys.unraisablehook = unraisable
     _handle(take)
 
 

@@ -84,6 +84,9 @@ def open_private(folder: Path) -> int:
         fd = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     finally:
         os.close(parent)
+    if (owner := os.fstat(fd).st_uid) not in _trusted():
+        os.close(fd)
+        raise UnsafeError(f"{folder} belongs to {user_ids.user_name(owner)}, and is hpcforge's: move it away")
     os.fchmod(fd, 0o700)
     return fd
 

@@ -14,6 +14,7 @@ import marshal
 import os
 import stat
 import sys
+import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 OLDEST = (3, 9)
 FOLDER = "/run/hpcforge"
 _RECEIPT = "/var/lib/hpcforge/receipt.json"  # of nodes that an apply has changed; a plan leaves nothing on others
-_NAME = "program-{}".format(importlib.util.MAGIC_NUMBER.hex())  # bytecode is of one version of Python
+# Bytecode is of one version of Python. Another form of the file needs another name.
+_NAME = "program-{}".format(importlib.util.MAGIC_NUMBER.hex())
+_CHECKSUM = 4  # bytes, at the start of the file
 _MOST_BYTES = 16 * 2**20  # a larger file, of many releases, is not used, and replaced
 
 
@@ -60,7 +63,7 @@ class BundleFinder:
     def _code(self, name: str) -> "CodeType":
         digest, code = self.compiled.get(name, ("", b""))
         if digest and digest == self.digests.get(name):
-            return marshal.loads(code)  # type: ignore[no-any-return] # noqa: S302 - root's own, see `_read`
+            return marshal.loads(code)  # type: ignore[no-any-return] # noqa: S302 - root's own, see `kept`
         compiled = compile(self.sources.get(name, ""), name, "exec")
         if name in self.digests:
             self.compiled[name] = (self.digests[name], marshal.dumps(compiled))
@@ -85,10 +88,11 @@ def kept() -> "Compiled":
             file = os.open(_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
             with os.fdopen(file, "rb") as stream:
                 _check(file)
-                compiled = marshal.loads(stream.read(_MOST_BYTES))  # noqa: S302
-    except (OSError, EOFError, ValueError, TypeError):
+                checksum, content = stream.read(_CHECKSUM), stream.read(_MOST_BYTES)
+    except OSError:
         return {}
-    return compiled if isinstance(compiled, dict) else {}
+    # Damage must not keep the node from answering.
+    return marshal.loads(content) if checksum == _checksum(content) else {}  # noqa: S302
 
 
 @contextlib.contextmanager
@@ -108,6 +112,10 @@ def _check(descriptor: int) -> None:
         raise OSError("not only root can change it")
 
 
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM, "big")
+
+
 def _write(compiled: "Compiled") -> None:
     """Replace the file at once: another request may read it meanwhile."""
     with contextlib.suppress(FileExistsError):
@@ -117,7 +125,8 @@ def _write(compiled: "Compiled") -> None:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             with os.fdopen(file, "wb") as stream:
-                stream.write(marshal.dumps(compiled))
+                content = marshal.dumps(compiled)
+                stream.write(_checksum(content) + content)
             os.rename(temporary, _NAME, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(temporary, dir_fd=folder)

@@ -21,10 +21,7 @@ _RANGE = re.compile(r"(0|[1-9][0-9]?)(?:-(0|[1-9][0-9]?))?")
 
 _PROFILE = r"[1-7]g\.[1-9][0-9]{0,2}gb(?:\+me)?"
 
-MigProfile = Annotated[
-    str,
-    v.Matches(_PROFILE, "a MIG profile as nvidia-smi names it", "1g.10gb"),
-]
+MigProfile = Annotated[str, v.Matches(_PROFILE, "a MIG profile as nvidia-smi names it", "1g.10gb")]
 
 
 def _gpus(text: str) -> str:

@@ -312,8 +312,7 @@ class CableModel(CatalogEntry):
         None, description="Supported protocols; roce is Ethernet. Default: all at its rate."
     )
     plugs: tuple[v.ModelName, ...] | None = Field(
-        None,
-        description="Plugs that it is sold with, one at each end, as `connector` of ports. Default: not checked.",
+        None, description="Plugs that it is sold with, one at each end, as `connector` of ports. Default: not checked."
     )
     socket: v.ModelName | None = Field(None, description="Cage inside an adapter, as `connector` of ports.")
     reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="Maximum length, m.")

@@ -126,8 +126,7 @@ class ReservationSection(Section):
         "`accounts`: only root.",
     )
     accounts: tuple[v.SectionName, ...] = Field(
-        (),
-        description="Accounts that may run jobs there; with `users`: only jobs of those users under these accounts.",
+        (), description="Accounts that may run jobs there; with `users`: only jobs of those users under these accounts."
     )
     flags: tuple[Literal["maint", "ignore_jobs"], ...] = Field(
         (),

@@ -93,3 +93,27 @@ def test_nothing_is_written_to_a_terminal_that_is_gone(tmp_path: Path) -> None:
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert (tmp_path / "over").exists()
+
+
+DROPPED = """
+import os, signal, sys, time
+from hpcforge.cli import signals
+signals.at_once()
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.1)  # the exception comes here, where Python drops it
+try:
+    Last()
+    time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_callback_ends_the_command_all_the_same(number: signal.Signals) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", DROPPED, str(int(number))], capture_output=True, timeout=50, check=False
+    )
+    assert (child.returncode, child.stderr) == (7, b"")

@@ -124,6 +124,17 @@ def test_a_file_of_another_form_is_not_used(folder: Path, content: bytes) -> Non
     assert start.kept()
 
 
+def test_a_damaged_file_is_not_used(folder: Path) -> None:
+    keep()
+    [kept] = folder.iterdir()
+    content = kept.read_bytes()
+    for place in range(len(content)):
+        kept.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert start.kept() == {}
+        kept.write_bytes(content[:place])
+        assert start.kept() == {}
+
+
 def test_nothing_is_kept_on_a_node_that_no_apply_has_changed(folder: Path) -> None:
     (folder.parent / "receipt.json").unlink()
     keep()
