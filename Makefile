@@ -245,9 +245,10 @@ lock:
 	$(COMPILE) pyproject.toml -o locks/users.txt
 	$(COMPILE) pyproject.toml --extra dev -c locks/users.txt -o locks/development.txt
 
-# What things cost: minutes on an idle machine, as root. Compare ratios within one run.
+# What things cost: hours on an idle machine, as root. Compare ratios within one run.
 bench: install
 	$(BIN)/python benchmarks/converge.py
+	$(BIN)/python benchmarks/ends.py
 	$(BIN)/python benchmarks/ansible.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
