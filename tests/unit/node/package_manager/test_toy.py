@@ -29,6 +29,7 @@ WITH_TOY = json.dumps({"toy": str(toy.DATABASE), **PACKAGE_MANAGERS})
 OF_APT = "apt-get apt-mark apt-cache apt-config dpkg dpkg-query"
 MOUNTED = f"""
 mount --bind "$1/lib" /var/lib || exit 98
+mount --bind "$1/run" /run || exit 98
 for program in {OF_APT}; do mount --bind "$1/called" "/usr/bin/$program" || exit 98; done
 exec python3 -IS -c "$2"
 """
@@ -42,7 +43,8 @@ class ToyNode:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.number = 0
-        (folder / "lib").mkdir()
+        for name in ("lib", "run"):
+            (folder / name).mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder / "lib"], check=True)
         (folder / "lib/toy").mkdir()
         (folder / "called").write_text(f"#!/bin/sh\necho $0 >>{folder}/calls\nexit 99\n")
