@@ -92,8 +92,9 @@ def _applied(options: ApplyOptions) -> _Applied:
     with ExitStack() as until_end:
         site, arrivals = _opened(options, until_end)
         nodes = selected(site.cluster, select.limit or (), select.exclude or ())
-        present = set(nodes).difference(arrivals.under_way() if arrivals else ())
-        engines = until_end.enter_context(open_engines(site, ahead=present))
+        absent = arrivals.under_way() if arrivals else ()
+        ahead = [name for name in nodes if name not in absent]
+        engines = until_end.enter_context(open_engines(site, ahead=ahead))
         # Imports in parallel with the connections.
         from hpcforge.cli.node_selection import choose
         from hpcforge.cli.signals import in_good_order

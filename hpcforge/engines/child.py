@@ -89,12 +89,11 @@ def main() -> None:
         if "add" in task:
             targets |= {entry["name"]: _target(entry) for entry in task["add"]}
             continue
-        for order in [{"do": "connect", "node": node} for node in task["connect"]] if "connect" in task else [task]:
-            node, parallel = order["node"], bool(order.get("aside"))
-            if (node, parallel) not in queues:
-                queues[node, parallel] = Queue()
-                gevent.spawn(_serve, site, targets[node], queues[node, parallel])
-            queues[node, parallel].put(order)
+        node, parallel = task["node"], bool(task.get("aside"))
+        if (node, parallel) not in queues:
+            queues[node, parallel] = Queue()
+            gevent.spawn(_serve, site, targets[node], queues[node, parallel])
+        queues[node, parallel].put(task)
     os._exit(0)  # connections and greenlets are no longer needed
 
 

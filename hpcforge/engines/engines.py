@@ -90,7 +90,8 @@ class Engines:
     def connect(self, nodes: Iterable[str]) -> None:
         """Open connections to nodes ahead of their first tasks, which wait for them, and fail as they do."""
         with contextlib.suppress(OSError):  # the child has ended: the first task fails
-            self._write({"connect": list(nodes)})
+            for node in nodes:
+                self._write({"do": "connect", "node": node})
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
