@@ -205,7 +205,12 @@ inventory: {{lab: nspawn}}
 access: {{user: ops, become: sudo}}
 nodes:
   n01: {{functions: [head, worker], hardware: rehearsal-node, addresses: {network}.11}}
-{more if nodes > 1 else ""}networks:
+{more if nodes > 1 else ""}{beside_nodes(cidr, "n01")}"""
+
+
+def beside_nodes(cidr: str, head: str) -> str:
+    """The rest of a blueprint, after its nodes."""
+    return f"""networks:
   cluster: {{cidr: {cidr}}}
 services:
   dns:  {{external: [192.0.2.2]}}
@@ -213,7 +218,7 @@ services:
 software:
   os: {{name: debian, release: "12"}}
 slurm:
-  controller: n01
+  controller: {head}
   reserve: {{cores: 0, memory_gib: 1}}
   partitions:
     main: {{nodes: all, default: true}}

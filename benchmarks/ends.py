@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import converge
+import converge_resources as resources
 import converge_tools as tools
 import rounds
 from converge_tools import Bench
@@ -98,19 +99,7 @@ access: {{user: {bench.lab.login_user}, become: sudo}}
 nodes:
   n000: {{functions: [head, worker], hardware: rehearsal-node}}
   n[001-{size - 1:03}]: {{functions: [worker], hardware: rehearsal-node}}
-networks:
-  cluster: {{cidr: {bench.lab.cidr}}}
-services:
-  dns:  {{external: [192.0.2.2]}}
-  time: {{external: [192.0.2.3]}}
-software:
-  os: {{name: debian, release: "12"}}
-slurm:
-  controller: n000
-  reserve: {{cores: 0, memory_gib: 1}}
-  partitions:
-    main: {{nodes: all, default: true}}
-""")
+{resources.beside_nodes(bench.lab.cidr, "n000")}""")
     return path
 
 
