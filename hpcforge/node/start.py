@@ -1,7 +1,7 @@
 """The first code on a node: makes the received modules importable, then answers the request.
 
-Compiling takes a node longer than all else that an answer costs. So compiled modules are kept in memory (/run), which
-only root can write; each is used only for the source that it was made from. Without them a request takes longer.
+Compiling takes a third of the program's time for an answer. So compiled modules are kept in memory (/run), which only
+root can write; each is used only for the source that it was made from. Without them a request takes longer.
 
 Every Python 3 must be able to read this file, at least to report that it is too old.
 """
